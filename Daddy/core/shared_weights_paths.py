@@ -94,6 +94,11 @@ class JoinedPaths(SharedPaths):
     friends = OwnerPath("peers.json")
 
 
+def owners_root(paths: SharedPaths) -> Path:
+    """Return the folder of the run's owner, from which laptops pull: ``root`` in our own run."""
+    return paths.run.parent
+
+
 def joined_paths(root: Path, theirs: Path) -> JoinedPaths:
     """Return the paths of a friend's folder ``root`` beside its run's owner's folder ``theirs``."""
     return JoinedPaths(root, SharedPaths(theirs))

@@ -30,7 +30,9 @@ from Daddy.streaming.viewer import connect
 from Daddy.streaming.viewer.connect import SshConnector
 from Daddy.streaming.viewer.connect_plan import LoginTarget, StreamRoute, first_plan
 from Daddy.streaming.viewer.receiver import Receiver
+from Daddy.weights.laptop.setup_wizard import KeyRing
 from Daddy.weights.laptop.ssh_keys import key_line
+from Daddy.weights.laptop.ssh_login import Remote
 from tests.components import program
 from tests.patience import PATIENCE_S, until
 from tests.streaming.helpers import finish, free_port, start
@@ -237,10 +239,16 @@ def one_key(node: LoginNode, options: str) -> tuple[str, tuple[str, str]]:
     return str(key), ("-F", str(config))
 
 
-def test_the_laptops_key_runs_the_relay_of_its_run_and_nothing_else(node: LoginNode) -> None:
+@pytest.mark.parametrize("friend", [False, True], ids=["own run", "friend of the run's owner"])
+def test_the_laptops_key_runs_the_relay_of_the_accounts_run_and_nothing_else(
+    node: LoginNode, friend: bool
+) -> None:
     """The authorized_keys line is the one that ``setup`` prints."""
     node.begin_run()
-    line = key_line("tunnel", "kind blob", f"{node.run}/shared_weights", "anna", "")
+    own = str(node.run / "shared_weights")
+    pulled = str(node.home / "owner" / "shared_weights") if friend else own
+    ring = KeyRing(node.home, Remote("cluster", "", pulled), "anna", "", node.home, own * friend)
+    line = key_line("tunnel", "kind blob", ring.remote_for("tunnel"), "")
     (node.run / "shared_weights").mkdir()
     key, options = one_key(node, line.partition(" kind ")[0])
     target = node.target(ssh_options=options, watch_key=key, scripts=("nowhere/attach",))

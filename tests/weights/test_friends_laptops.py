@@ -1,11 +1,16 @@
 """A friend's laptops: one box for all of them, in the folder of the friend's own account."""
 
+import json
 import os
 
 import pytest
 
+from Daddy.core.errors import UsageError
 from Daddy.core.friend_accounts import Friend, write_friends
 from Daddy.core.shared_weights_paths import SharedPaths
+from Daddy.weights.laptop import key_receiver
+from Daddy.weights.laptop.laptop_exchange import LaptopExchange
+from Daddy.weights.laptop.setup_wizard import find_friend
 from Daddy.weights.merge import contributions
 from Daddy.weights.merge.averaging_shares import MAX_SHARE_ONE_LAPTOP
 from Daddy.weights.merge.cleanup import KEEP_RECEIPTS, Sweeper
@@ -14,7 +19,8 @@ from Daddy.weights.merge.merge_inputs import LAPTOP_INPUTS_LIMIT, PeerReader
 from Daddy.weights.store.heartbeats import StallTimer
 from Daddy.weights.store.weight_store import Store
 from scripts.version_history import read_history
-from tests.weights.helpers import ManualClock, perturbed
+from tests.weights.helpers import ManualClock, begin, make_state, perturbed
+from tests.weights.laptop_home import a_laptop
 from tests.weights.test_contributions import Cluster
 from tests.weights.test_friends import enter
 from tests.weights.test_step_counts import next_version
@@ -174,3 +180,119 @@ def test_a_job_of_the_friend_removes_what_was_judged(cluster):
     assert counted(next_version(cluster)) == {"anna", "slot-0"}
     job.adopt()
     assert list(box.iterdir()) == []
+
+
+CLOCK = ManualClock()
+
+
+@pytest.fixture
+def laptop(tmp_path):
+    """Yield anna's laptop, set up for another account's run, whose owner has listed her."""
+    with a_laptop(tmp_path) as found:
+        found.job = begin(found.shared, "slot-0", CLOCK)
+        for seed in (1, 2):
+            merge(found, seed)
+        found.own = found.there / "runs" / "anna" / "shared_weights"
+        (found.own / "inbox").mkdir(parents=True, mode=0o700)
+        friend = Friend("anna", str(found.own), os.getuid())
+        write_friends(SharedPaths(found.shared), [friend])
+        os.chown(found.shared, OTHER + 1, -1)
+        found.said = found.sync("setup", SYNC_USER_ID="mac").stdout
+        found.sync("pull")
+        yield found
+
+
+def merge(laptop, seed):
+    CLOCK.pass_by(10.0)
+    laptop.job.learn(seed, steps=1000)
+    laptop.job.publish()
+    laptop.job.adopt()
+
+
+def contribute_by_ssh(laptop, seed, peer="anna"):
+    """Push a contribution from a laptop whose clock is decades behind."""
+    exchange = LaptopExchange(laptop.local, peer, os.urandom(4).hex(), CLOCK)
+    exchange.publish(perturbed(exchange.join_fleet(make_state, None).weights, seed), 500, 20)
+    for path in (laptop.local / "outbox" / peer).glob("*.*"):
+        os.utime(path, (1, 1))
+    return exchange, laptop.sync("push", SYNC_USER_ID="")
+
+
+@pytest.mark.skipif(not ROOT, reason="only root makes folders of two accounts")
+def test_a_friends_laptop_contributes_into_the_friends_own_folder(laptop):
+    assert f"ok       contributions go into {laptop.own}/inbox/anna" in laptop.said
+    box = laptop.own / "inbox" / "anna"
+    sessions = []
+    for seed, files in ((7, 2), (8, 4)):
+        session, pushed = contribute_by_ssh(laptop, seed)
+        assert pushed.stdout == "pushed 1 contribution(s)\n", pushed.stderr
+        assert len(list(box.iterdir())) == files
+        sessions.append(session)
+    assert all(path.stat().st_mode & 0o055 == 0o055 for path in (box.parent, box))
+    assert all(path.stat().st_mode & 0o777 == 0o644 for path in box.iterdir())
+    merge(laptop, 3)
+    laptop.sync("pull")
+    assert [session.receipts()[0].accepted for session in sessions] == [True, True]
+    laptop.append(laptop.said)
+    tried = laptop.sync("setup").stdout
+    assert "ok       push key: writes inbox/anna alone" in tried
+    assert "ok       tunnel key: watches the run alone (no relay there yet)" in tried
+    with laptop.own_login_shut_out():
+        session, pushed = contribute_by_ssh(laptop, 9)
+        assert pushed.stdout == "pushed 1 contribution(s)\n", pushed.stderr
+        assert len(list(box.iterdir())) == 2, "what was judged is gone"
+        merge(laptop, 4)
+        laptop.sync("pull")
+        assert session.receipts()[0].accepted
+    _, pushed = contribute_by_ssh(laptop, 10, "mac")
+    assert pushed.returncode == UsageError.exit_code
+    assert "play with --user-id anna" in pushed.stderr
+
+
+@pytest.mark.skipif(not ROOT, reason="only root makes folders of two accounts")
+def test_lines_for_another_folder_or_run_are_told_and_nobody_stays_a_friend(laptop):
+    laptop.append(laptop.said)
+    assert "NO " not in laptop.sync("setup").stdout.partition("token")[2]
+    keys = laptop.authorized.read_text()
+    of_before = keys.replace(f" {laptop.own} anna {laptop.shared}", f" {laptop.shared} anna")
+    laptop.authorized.write_text(of_before)
+    said = f"its line is for push anna in {laptop.shared}, not for push anna in {laptop.own} for"
+    assert said in laptop.sync("setup").stdout
+    laptop.authorized.write_text(keys.replace(str(laptop.own.parent), str(laptop.shared.parent)))
+    assert "tunnel key: its line is for the relay of another run" in laptop.sync("setup").stdout
+    write_friends(SharedPaths(laptop.shared), [])
+    assert "contributions go" not in laptop.sync("setup").stdout, "root may write there"
+    saved = json.loads((laptop.keys.parent / "sync.json").read_text())
+    assert saved["own_folder"] == ""
+
+
+def listed(**changes):
+    friend = {"name": "anna", "folder": "/home/anna/w", "uid": 7, "trust": "laptop", "jobs": 1}
+    return f"friends {json.dumps({'format': 1, 'friends': [friend | changes]})}"
+
+
+@pytest.mark.parametrize(
+    ("lines", "folder"),
+    [
+        (["uid 7", listed()], "/home/anna/w"),
+        (["uid 8", listed()], None),
+        (["uid 7", "friends {"], None),
+        (["uid 7", listed(folder="/home/anna/w; touch /tmp/x")], None),
+        (["folder", "looked"], None),
+    ],
+)
+def test_setup_finds_the_accounts_own_entry_in_the_list(lines, folder):
+    assert getattr(find_friend(lines), "folder", None) == folder
+
+
+def test_old_files_leave_a_box_that_its_run_only_reads(tmp_path, monkeypatch):
+    for name in ("aaaaaaaa-000001-0123456789ab.st", "bbbbbbbb-000001-0123456789ab.json"):
+        (tmp_path / name).touch()
+    os.utime(tmp_path / "aaaaaaaa-000001-0123456789ab.st", (1, 1))
+    box = os.open(tmp_path, key_receiver.READ_FOLDER)
+    key_receiver.remove_judged(box, box, "anna")
+    assert len(list(tmp_path.iterdir())) == 2
+    monkeypatch.setattr(key_receiver, "OLD_S", -1)
+    key_receiver.remove_judged(box, box, "anna")
+    os.close(box)
+    assert list(tmp_path.iterdir()) == []

@@ -40,10 +40,9 @@ def laptop(tmp_path_factory):
     with a_laptop(tmp_path_factory.mktemp("laptop"), accepted) as found:
         make_missing_keys(found.keys, "anna")
         command = f"{sys.executable} -I {key_receiver.__file__}"
+        remote = Remote("cluster", "", str(found.shared), peer="anna")
         lines = [
-            key_line(
-                name, (found.keys / f"{name}.pub").read_text(), str(found.shared), "anna", command
-            )
+            key_line(name, (found.keys / f"{name}.pub").read_text(), remote, command)
             for name in ("pull", "push")
         ]
         for folder in ("wan/claims", "inbox", "receipts/bert", "receipts/anna"):

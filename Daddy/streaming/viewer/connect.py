@@ -67,6 +67,7 @@ def find_target(
     facts = saved if login == saved_login(saved) else {}
     used = {name: environ.get(var) or facts.get(name, "") for name, var in _VARIABLES.items()}
     port = _port(args.remote_port)
+    own_folder = facts.get("own_folder", "") if used["folder"] == facts.get("folder") else ""
     words = ["-F", str(Path(used["ssh_config"]).expanduser())] if used["ssh_config"] else []
     words += ["-p", used["port"]] if used["port"] else []
     words += ["-i", used["key"], "-o", "IdentitiesOnly=yes"] if used["key"] else []
@@ -76,7 +77,7 @@ def find_target(
     opened = str(login_socket(master_socket(login, *sockets))) if facts.get("opened") else ""
     return LoginTarget(
         login=login,
-        scripts=_scripts(args.run_dir, used["folder"]),
+        scripts=_scripts(args.run_dir, own_folder or used["folder"]),
         ssh_options=tuple(words),
         open_socket=opened,
         watch_key=key if by_attach and not args.run_dir else "",
@@ -88,7 +89,7 @@ def find_target(
 
 def _scripts(run_dir: str, weights: str) -> tuple[str, ...]:
     """Return paths of the relay's script on the login node: in the named run only; or in the run
-    whose weights are pulled and in the home folder, where the newest relay has written it.
+    with this folder of ``weights`` and in the home folder, where the newest relay has written it.
     """
     if run_dir.startswith("-") or not run_dir.isprintable():
         raise UsageError(f"--run-dir {run_dir!r} is no folder", "give the folder on the login node")

@@ -1,12 +1,14 @@
 """Forced command of a laptop's pull or push key, as one file for Python 3.6 and newer.
 
-``setup`` copies this file to ``~/.config/daddy/receiver.py`` on the cluster; a key's line in
-``authorized_keys`` runs ``python3 -I receiver.py pull|push FOLDER PEER``. sshd passes the client's
-words in ``SSH_ORIGINAL_COMMAND``; each has to be one of three. "daddy push" writes new files with
-known names into ``inbox/PEER``, within byte limits. "daddy pull" reads files of ``wan/`` and
-``receipts/PEER``. No symbolic link below FOLDER is followed and no program is run: an rsync that
-sends would obey filter rules of its client, which make it read, and print, any file of the account.
-A refusal is one sentence on stderr and a note in ``inbox/.keys/PEER.json``.
+``setup`` and ``start`` copy this file to ``~/.config/daddy/receiver.py`` on the cluster; a key's
+line in ``authorized_keys`` runs ``python3 -I receiver.py pull|push FOLDER PEER [RUN]``. sshd passes
+the client's words in ``SSH_ORIGINAL_COMMAND``; each has to be one of three. "daddy push" writes new
+files with known names into ``inbox/PEER``, within byte limits. With RUN, the ``shared_weights`` of
+a run of another account, that account can read the box, and what the run has judged is removed from
+it. "daddy pull" reads files of ``wan/`` and ``receipts/PEER``. No symbolic link below FOLDER is
+followed and no program is run: an rsync that sends would obey filter rules of its client, which
+make it read, and print, any file of the account. A refusal is one sentence on stderr and a note in
+``inbox/.keys/PEER.json``.
 """
 
 import fcntl
@@ -35,7 +37,10 @@ BOX_BYTES, FILE_BYTES = 256 << 20, 1 << 30
 BOXES, DAYS = 4, 32
 """Bytes of one box (at least four files), of one file; all boxes together may hold four times, one
 key may send in a day 32 times the bytes of a box."""
+OLD_S = 7 * 86400
+"""Seconds after which a file leaves a box that its run only reads, by the clock of this machine."""
 READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+READ_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 _SENT = re.compile(r"[0-9a-f]{8}-[0-9]{6}-(?:[0-9a-f]{12}\.(?:st|json)|[0-9a-f]{64}\.claim)")
 _OFFER = re.compile(r"(\S{1,100}) ([0-9]{1,12})\n")
@@ -50,25 +55,27 @@ class DeniedError(Exception):
 
 def main(arguments: "list[str]", request: str) -> int:
     """Answer one request; return 0, or 1 after a sentence on stderr."""
-    if len(arguments) != len(("purpose", "folder", "peer")):
+    if len(arguments) not in (3, 4):
         sys.stdout.write(
-            "usage: python3 -I receiver.py pull|push FOLDER PEER\n\n" + (__doc__ or "")
+            "usage: python3 -I receiver.py pull|push FOLDER PEER [RUN]\n\n" + (__doc__ or "")
         )
         return 0 if set(arguments) & {"-h", "--help"} else 2
-    purpose, folder, peer = arguments
-    os.umask(0o077)
+    purpose, folder, peer, *joined = arguments
+    os.umask(0o022 if joined else 0o077)
     signal.alarm(QUIET_S)
     try:
-        root = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except OSError:
-        return _end("no folder " + folder)
+        root, *run = [os.open(each, READ_FOLDER) for each in (folder, *joined)]
+    except OSError as error:
+        return _end(f"no folder {error.filename}")
     try:
         if request == NAME:
-            _answer(f"{purpose} {peer} {folder}")
-        elif request == "daddy " + purpose:
-            (receive if purpose == "push" else serve)(root, peer)
-        else:
+            _answer(" ".join((purpose, peer, folder, *joined)))
+        elif request != "daddy " + purpose:
             raise DeniedError(f"this key may {purpose} alone")
+        elif purpose == "push":
+            receive(root, peer, *run)
+        else:
+            serve(root, peer)
     except DeniedError as refusal:
         with suppress(OSError, DeniedError):
             Account(root, peer).note_refusal(str(refusal))
@@ -239,12 +246,18 @@ def _number(value: object) -> int:
     return value if isinstance(value, int) and value >= 0 else 0
 
 
-def receive(root: int, peer: str) -> None:
-    """Take new files from stdin: for each a line "NAME SIZE", its bytes after our answer "send"."""
-    limit = _state_limit(root)
+def receive(root: int, peer: str, run: "int | None" = None) -> None:
+    """Take new files from stdin: for each a line "NAME SIZE", its bytes after our answer "send".
+    ``run``: the folder of another account's run, which only reads the box.
+    """
+    limit = _state_limit(root if run is None else run)
     account = Account(root, peer)
     try:
         box = _enter(root, "inbox", peer, make=True)
+        if run is not None:
+            for folder in (_enter(root, "inbox"), box):
+                os.fchmod(folder, stat.S_IMODE(os.fstat(folder).st_mode) | 0o055)
+            remove_judged(box, run, peer)
         for name in os.listdir(box):  # noqa: PTH208
             if name.startswith(".part-"):  # of a push that was cut off: we hold its lock
                 os.unlink(name, dir_fd=box)
@@ -256,6 +269,22 @@ def receive(root: int, peer: str) -> None:
     finally:
         account.close()
     _answer("end")
+
+
+def remove_judged(box: int, run: int, peer: str) -> None:
+    """Remove files of a box that have a receipt in ``run``, or are old: ``run`` removes none. A
+    file's ctime is its age, as the sender's clock sets no ctime.
+    """
+    now = time.time()  # noqa: TID251 - this file stands alone
+    receipts = []  # type: list[str]
+    with suppress(OSError):  # the run has judged nothing of this peer yet, or shows nothing
+        receipts = os.listdir(_enter(run, "receipts", peer))
+    for name in os.listdir(box):
+        claim = "claim-" if name.endswith(".claim") else ""
+        with suppress(OSError):
+            age_s = now - os.stat(name, dir_fd=box, follow_symlinks=False).st_ctime
+            if f"{claim}{name[:15]}.json" in receipts or age_s > OLD_S:
+                os.unlink(name, dir_fd=box)
 
 
 def _take(
@@ -345,7 +374,7 @@ def _write_file(box: int, name: str, size: int) -> None:
     part = f".part-{os.getpid()}"  # without an ending: the run reads .json and .claim files
     stdin = cast("io.BufferedReader", sys.stdin.buffer)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    with os.fdopen(os.open(part, flags, 0o600, dir_fd=box), "wb") as file:
+    with os.fdopen(os.open(part, flags, 0o644, dir_fd=box), "wb") as file:  # less the umask
         try:
             while size:
                 signal.alarm(QUIET_S)

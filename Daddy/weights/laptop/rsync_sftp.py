@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shlex
 import socket
 import threading
 from abc import ABC, abstractmethod
@@ -279,10 +280,14 @@ class SftpTransport(FileTransport):
         return path if self.remote.within is None else path.removeprefix("/")
 
 
+@dataclass(frozen=True)
 class ReceiverTransport(FileTransport):
-    """Copies over the forced command of a laptop's key (``key_receiver``); a fetch is resumed."""
+    """Copies over the forced command of a laptop's key (``key_receiver``); a fetch is resumed.
+    ``command``: the receiver with its arguments, which a person's own login has to run.
+    """
 
     name = "ssh"
+    command: str = ""
 
     def fetch(self, name: str, into: Path, size: int) -> bool:
         limit, target = size or LIMIT, into / Path(name).name
@@ -319,6 +324,12 @@ class ReceiverTransport(FileTransport):
                     self._read(stream, f"{folder}/{name}", into / name, 0, LIMIT)
 
     def send(self, paths: Sequence[Path], folder: str) -> None:
+        if self.remote.run and folder != f"inbox/{self.remote.peer}":
+            peer, other = self.remote.peer, folder.rpartition("/")[2]
+            raise UsageError(
+                f"the laptops of the friend {peer} contribute under that name, not as {other}",
+                f"play with --user-id {peer}; remove outbox/{other} here",
+            )
         self.remote.path(folder)  # the key's own box
         limit_s = time_limit(sum(path.stat().st_size for path in paths))
         with self._session("daddy push", limit_s) as (connection, stream):
@@ -340,6 +351,8 @@ class ReceiverTransport(FileTransport):
     def _session(self, request: str, limit_s: float) -> Iterator[tuple[socket.socket, BinaryIO]]:
         """Open an ssh connection for one request; it is ended after ``limit_s`` seconds."""
         ours, theirs = socket.socketpair()
+        if self.command:
+            request = f"env {shlex.quote(f'SSH_ORIGINAL_COMMAND={request}')} {self.command}"
         argv = ["ssh", *self.remote.options(), "--", self.remote.login, request]
         with theirs, needs_ssh():
             ssh = run_subprocess.spawn_connected(argv, theirs.fileno())
@@ -423,6 +436,17 @@ def refuse_unknown_transport(asked: str) -> None:
         raise UsageError(f"SYNC_TRANSPORT is {asked!r}", "use rsync or sftp")
 
 
+def in_own_folder(remote: Remote, folder: str, peer: str) -> Remote:
+    """Return ``remote`` with the own ``folder`` of a friend ``peer`` of the owner of its run."""
+    return replace(remote, folder=folder, run=remote.folder, peer=peer)
+
+
+def receiver_command(receiver: str, purpose: str, remote: Remote) -> str:
+    """Return the command that runs the receiver on the cluster, whose words need no quotes."""
+    words = [receiver, purpose, remote.folder, remote.peer, remote.run]
+    return " ".join(filter(None, words))
+
+
 def choose_transport(
     task: str, remote: Remote, saved: Mapping[str, str], asked: str
 ) -> FileTransport:
@@ -435,8 +459,14 @@ def choose_transport(
     asked = asked or facts.get("transport", "")
     key, opened = facts.get(f"{task}_key"), bool(facts.get("opened"))
     by = facts.get(f"{task}_by", "rsync")
+    friend = task == "push" and bool(facts.get("own_folder"))
+    if friend:
+        remote = in_own_folder(remote, facts["own_folder"], check_peer(facts.get("peer", "")))
     if key and not remote.key and not opened and (asked in ("", by) or by == "receiver"):
         box = "" if task == "pull" else f"inbox/{check_peer(facts.get('peer', ''))}"
-        peer = facts.get(f"{task}_peer", "")
+        peer = facts.get(f"{task}_peer", remote.peer)
         return KEY_TRANSPORTS[by](replace(remote, key=key, within=box, peer=peer))
+    if friend:
+        command = receiver_command(facts.get("receiver", ""), task, remote)
+        return ReceiverTransport(replace(remote, opened=opened), command)
     return TRANSPORTS[asked or "rsync"](replace(remote, opened=opened))

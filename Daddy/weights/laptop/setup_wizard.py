@@ -18,6 +18,7 @@ from shutil import which
 
 from Daddy.core.atomic_files import read_bounded, write_atomic
 from Daddy.core.errors import DaddyError, UsageError
+from Daddy.core.friend_accounts import Friend, read_friends
 from Daddy.core.host_and_processes import host_name
 from Daddy.core.name_validation import LONGEST_PEER, check_peer, to_peer
 from Daddy.core.run_paths import STREAM_TOKEN
@@ -29,6 +30,7 @@ from Daddy.core.saved_cluster import (
     settings_path,
     short_path,
 )
+from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.weights.laptop import key_receiver, ssh_keys
 from Daddy.weights.laptop.pull_push import outbox_peers
 from Daddy.weights.laptop.rsync_sftp import (
@@ -36,6 +38,7 @@ from Daddy.weights.laptop.rsync_sftp import (
     TRANSPORTS,
     ReceiverTransport,
     choose_transport,
+    in_own_folder,
     refuse_unknown_transport,
     try_transport,
 )
@@ -47,6 +50,7 @@ from Daddy.weights.laptop.ssh_login import (
     Remote,
     explain_error,
     find_remote,
+    is_folder,
     known_facts,
     needs_ssh,
     save_remote,
@@ -64,8 +68,9 @@ def run_setup(given: str, environ: Mapping[str, str], home: Path) -> int:
     print(f"cluster  {remote.login}, folder {remote.folder}")
     print(f"key      {key or 'as ' + remote.ssh_config + ' says'}")
     facts = known_facts(remote, before)
-    with suppress(UsageError):  # told with the keys
-        facts["peer"] = _peer(environ, home)
+    if not facts.get("own_folder"):  # else the laptop has the friend's name
+        with suppress(UsageError):  # told with the keys
+            facts["peer"] = _peer(environ, home)
     save_remote(path, remote, facts)
     print(f"kept in  {path}")
     if key is not None:
@@ -74,12 +79,15 @@ def run_setup(given: str, environ: Mapping[str, str], home: Path) -> int:
     findings = probe_cluster(remote, home, asked)
     by = asked or findings.choose_transport(facts.get("transport", ""))
     environ = {**environ, "SYNC_TRANSPORT": by}
-    save_remote(path, remote, {**facts, "transport": by})
+    facts |= {"transport": by} | findings.own_folder_facts()
+    if facts.get("own_folder"):
+        environ["SYNC_USER_ID"] = facts["peer"]
+    save_remote(path, remote, facts)
     _print_findings(findings, remote)
     if remote.key:
         print(f"one key does everything; for confined keys: remove {path}, run setup again")
     else:
-        _check_own_keys(remote, environ, home, findings, path, known_facts(remote, before))
+        _check_own_keys(remote, environ, home, findings, path, known_facts(remote, before), facts)
     return _end(findings, remote, path, environ)
 
 
@@ -132,8 +140,20 @@ def _print_findings(findings: ClusterFindings, remote: Remote) -> None:
         print_finding(error is None, f"{name}: {text}", error.fix if error else "")
     print_finding(findings.folder, f"{remote.folder} exists there",
          "it appears when the first learner starts; is the path right?")  # fmt: skip
+    _print_box(findings, remote)
     print_finding(findings.token, "the viewer knows the cluster's token",
          "a confined key cannot fetch it: ask the run's owner for a line")  # fmt: skip
+
+
+def _print_box(findings: ClusterFindings, remote: Remote) -> None:
+    """Print the folder into which a laptop of another account than the run's owner contributes."""
+    friend = findings.friend
+    if friend is not None:
+        print_finding(True, f"contributions go into {friend.folder}/inbox/{friend.name}, where", "")
+        print("         the run's owner reads those of all your laptops as one laptop's")
+    elif findings.closed:
+        fix = "its owner types: python -m Daddy.weights.friends add NAME DIR; DIR: your own run"
+        print_finding(False, f"contributions go into {remote.folder}/inbox", fix)
 
 
 def _check_own_keys(
@@ -143,12 +163,13 @@ def _check_own_keys(
     findings: ClusterFindings,
     path: Path,
     before: Mapping[str, str],
+    found: Mapping[str, str],
 ) -> None:
     """Make and check the laptop's own keys, save the good ones, print how to install the others.
-    ``before``: the facts of the setup before this one.
+    ``before``: the facts of the setup before this one; ``found``: those known so far.
     """
     try:
-        ring = make_key_ring(remote, environ, home, findings)
+        ring = make_key_ring(remote, environ, home, findings, found.get("own_folder", ""))
     except DaddyError as error:
         print_finding(False, f"this laptop's own keys: {error.message}", error.fix)
         return
@@ -159,7 +180,8 @@ def _check_own_keys(
             print_finding(check.good, check.finding, check.fix)
             if check.good and check.old:
                 print(f"           {check.fix}")
-        facts = ring.facts(checks, before) | {"transport": environ.get("SYNC_TRANSPORT", "")}
+        facts = ring.facts(checks, before)
+        facts |= {name: found.get(name, "") for name in ("transport", "own_folder", "receiver")}
         needed = "pull_key" not in facts and (findings.over_opened or findings.error is not None)
         save_remote(path, remote, {**facts, "opened": before.get("opened", "") if needed else ""})
         if all(check.good and not check.old for check in checks.values()):
@@ -191,11 +213,15 @@ _PROBE = (
     'for f in /usr/bin/python3 /usr/libexec/platform-python "$(command -v python3)"; do '
     'if "$f" -I -c "import sys; sys.exit(sys.version_info < (3, 6))" 2>/dev/null; then '
     'echo "python $f"; break; fi; done; '
+    'if [ -d "$1" ] && [ ! -O "$1" ]; then [ -w "$1/inbox" ] || echo closed; printf "uid "; id -u; '
+    'printf "friends "; head -c 65536 "$1/peers.json" 2>/dev/null | tr -d "\\n"; echo; fi; '
     'cd "$1" 2>/dev/null && echo folder; echo looked'
 )
 """One line, because a csh takes no others."""
 _RSYNC = re.compile(r"rsync +version v?([0-9.]{3,12})")
 _PYTHON = re.compile(r"python ([A-Za-z0-9_./+-]+)")
+_UID = re.compile(r"uid ([0-9]+)")
+_FRIENDS = re.compile(r"friends (.*)")
 _INSTALL_RECEIVER = (
     'umask 077; d="$HOME/.config/daddy"; mkdir -p "$d" && cat >"$d/.receiver.$$" && '
     'chmod 500 "$d/.receiver.$$" && mv -f "$d/.receiver.$$" "$d/receiver.py" && '
@@ -208,7 +234,10 @@ UNKNOWN = f"python3 -I {RECEIVER}"
 
 @dataclass(frozen=True, slots=True)
 class ClusterFindings:
-    """Facts found on the cluster; ``error``: the reason if the person's own login failed."""
+    """Facts found on the cluster; ``error``: the reason if the person's own login failed.
+    ``friend``: the account's entry in the list of the run's friends; ``closed``: in another
+    account's folder, which this one may not write to.
+    """
 
     error: DaddyError | None = None
     refused: bool = False
@@ -219,6 +248,19 @@ class ClusterFindings:
     rsync_version: str = ""
     receiver: str = UNKNOWN
     transfers: Mapping[str, DaddyError | None] = field(default_factory=dict)
+    friend: Friend | None = None
+    closed: bool = False
+
+    def own_folder_facts(self) -> dict[str, str]:
+        """Return the facts by which a friend's laptop contributes into the account's own folder;
+        those that end this, without a friend; none if the login failed.
+        """
+        if self.error is not None:
+            return {}
+        if self.friend is None:
+            return {"own_folder": ""}
+        named = {"peer": self.friend.name, "own_folder": self.friend.folder}
+        return named | {"receiver": self.receiver}
 
     def choose_transport(self, before: str) -> str:
         """Return "sftp" if it works and rsync does not, else ""; ``before`` without a login."""
@@ -252,6 +294,8 @@ def probe_cluster(remote: Remote, home: Path, asked: str = "") -> ClusterFinding
             token=fetch_stream_token(login, home),
             receiver=install_receiver(login, lines),
             transfers=_try_transports(login, asked),
+            friend=find_friend(lines),
+            closed="closed" in lines,
         )
     finally:
         login.close()  # the next check makes a login of its own
@@ -276,6 +320,19 @@ def install_receiver(login: Remote, lines: Sequence[str]) -> str:
     return f"{python} -I {path}" if path else ""
 
 
+def find_friend(lines: Sequence[str]) -> Friend | None:
+    """Return this account's entry in the list of the run's friends, from the probe's output; None
+    in a folder of our own, without an entry, and if a shell could misread its folder.
+    """
+    uid, listed = first_match(_UID, lines), first_match(_FRIENDS, lines)
+    with tempfile.TemporaryDirectory() as scratch, suppress(DaddyError):
+        shared = SharedPaths(Path(scratch))
+        write_atomic(shared.friends, listed.encode(), durable=False)
+        own = (entry for entry in read_friends(shared) if str(entry.uid) == uid)
+        return next((entry for entry in own if is_folder(entry.folder)), None)
+    return None
+
+
 SAFER_RSYNC = (3, 4, 0)
 
 
@@ -297,24 +354,35 @@ def _try_transports(login: Remote, asked: str) -> dict[str, DaddyError | None]:
 
 @dataclass(frozen=True, slots=True)
 class KeyRing:
-    """Holds the laptop's keys in ``folder`` and its peer name."""
+    """Holds the laptop's keys in ``folder`` and its peer name; ``own_folder``: the own shared
+    weights of an account that is a friend of the run's owner, or "".
+    """
 
     folder: Path
     remote: Remote
     peer: str
     receiver: str
     home: Path
+    own_folder: str = ""
 
     @property
     def purposes(self) -> tuple[str, ...]:
         """Keys to install: nothing confines pulls and pushes without the receiver there."""
         return PURPOSES if self.receiver else ("tunnel",)
 
+    def remote_for(self, purpose: str) -> Remote:
+        """Return the folder that the key of ``purpose`` opens: a friend contributes to, and
+        watches, a run of the own account.
+        """
+        if self.own_folder and purpose != "pull":
+            return in_own_folder(self.remote, self.own_folder, self.peer)
+        return replace(self.remote, peer=self.peer)
+
     def check_key(self, purpose: str) -> KeyCheck:
         """Check the key of ``purpose`` over a new connection that only this check uses."""
         within = f"inbox/{self.peer}" if purpose == "push" else ""
         key = str(self.folder / purpose)
-        remote = replace(self.remote, opened=False, key=key, within=within, peer=self.peer)
+        remote = replace(self.remote_for(purpose), opened=False, key=key, within=within)
         return ssh_keys.check_key(purpose, ReceiverTransport(remote))
 
     def facts(self, checks: Mapping[str, KeyCheck], before: Mapping[str, str]) -> dict[str, str]:
@@ -333,9 +401,11 @@ class KeyRing:
 
     def key_lines(self) -> list[str]:
         """Return a line for each key, for ``authorized_keys`` on the cluster."""
-        how = (self.remote.folder, self.peer, self.receiver)
         publics = {name: (self.folder / f"{name}.pub").read_text() for name in self.purposes}
-        return [ssh_keys.key_line(name, publics[name], *how) for name in publics]
+        return [
+            ssh_keys.key_line(name, publics[name], self.remote_for(name), self.receiver)
+            for name in publics
+        ]
 
     def install_instructions(self) -> list[str]:
         """Write the keys' lines to a file; return them with the command that installs them."""
@@ -364,14 +434,18 @@ _WITHOUT_PYTHON = (
 
 
 def make_key_ring(
-    remote: Remote, environ: Mapping[str, str], home: Path, findings: ClusterFindings
+    remote: Remote,
+    environ: Mapping[str, str],
+    home: Path,
+    findings: ClusterFindings,
+    own_folder: str = "",
 ) -> KeyRing:
     """Return the laptop's keys, made if missing. Raise FileError; UsageError for a bad name."""
     peer, folder = _peer(environ, home), key_folder(environ, home)
     if ssh_keys.make_missing_keys(folder, peer):
         print(f"made     {folder}: pull, push, tunnel (no passphrase: nobody is there")
         print("         to type one in the background)")
-    return KeyRing(folder, remote, peer, findings.receiver, home)
+    return KeyRing(folder, remote, peer, findings.receiver, home, own_folder)
 
 
 def _peer(environ: Mapping[str, str], home: Path) -> str:

@@ -28,6 +28,7 @@ from Daddy.weights.laptop.key_receiver import MARK, NAME
 from Daddy.weights.laptop.rsync_sftp import (
     TRANSPORTS,
     FileTransport,
+    receiver_command,
 )
 from Daddy.weights.laptop.ssh_login import CONNECT_S, Remote, explain_error, needs_ssh
 
@@ -68,17 +69,17 @@ def _keygen(arguments: list[str], path: Path) -> str:
     return result.stdout
 
 
-def key_line(purpose: str, public: str, folder: str, peer: str, receiver: str) -> str:
+def key_line(purpose: str, public: str, remote: Remote, receiver: str) -> str:
     """Return a line for ``authorized_keys``; its comment names purpose and laptop. ``receiver``:
     the command that runs key_receiver there. "pull" reads versions and the peer's receipts in the
-    shared ``folder``, "push" adds files to the peer's folder below ``inbox/``. "tunnel" runs a
+    folder of ``remote``, "push" adds files to the peer's folder below ``inbox/``. "tunnel" runs a
     relay on ssh's pipes; it forwards nothing: ``ssh -R`` of a path makes a socket anywhere.
     """
-    command = f"{receiver} {purpose} {folder} {peer}"
+    command = receiver_command(receiver, purpose, remote)
     if purpose == "tunnel":
-        command = attach_command(attach_scripts(folder)[:1]).replace('"', '\\"')
+        command = attach_command(attach_scripts(remote.folder)[:1]).replace('"', '\\"')
     kind, blob = public.split()[:2]
-    return f'restrict,command="{command}" {kind} {blob} daddy-{purpose}@{peer}'
+    return f'restrict,command="{command}" {kind} {blob} daddy-{purpose}@{remote.peer}'
 
 
 PROBE = ".daddy-setup-was-here"
@@ -161,17 +162,22 @@ def _is_identified(purpose: str, remote: Remote) -> bool:
     """
     result = _refuse_commands(remote, request=NAME)
     told = result.stdout.partition(MARK)[2].split("\n")[0].split(" ")
-    if told == [purpose, remote.peer, remote.folder]:
+    expected = [purpose, remote.peer, remote.folder, *filter(None, [remote.run])]
+    if told == expected:
         _refuse_ports(remote)
         return True
-    if len(told) == len(("purpose", "peer", "folder")):
-        names = printable_line(f"{told[0]} {told[1]} in {told[2]}")
-        wanted = f"{purpose} {remote.peer} in {remote.folder}"
+    if len(told) in (3, 4):
+        names, wanted = map(_describe_line, (told, expected))
         raise UsageError(f"its line is for {names}, not for {wanted}", _REPLACE_NAME)
     if "receiver" in (messages := _messages(result.stderr)):
         raise explain_error(messages, remote)
     _refuse_commands(remote)
     return False
+
+
+def _describe_line(words: Sequence[str]) -> str:
+    purpose, peer, *folders = words
+    return printable_line(f"{purpose} {peer} in {' for the run in '.join(folders)}")
 
 
 _REPLACE_NAME = f"SYNC_USER_ID=NAME {SETUP}, with the name in that line; or replace the line"
@@ -196,6 +202,8 @@ def _check_tunnel(transport: FileTransport, scratch: Path) -> KeyCheck:  # noqa:
     if not any(text in result.stderr for text in _NO_FORWARD):
         return KeyCheck(good=True, finding=_OLD_TUNNEL, fix=_REPLACE, by="port")
     no_relay = result.returncode == NO_SCRIPT
+    if no_relay and f" {attach_scripts(remote.folder)[0]} " not in result.stderr:
+        raise UsageError("its line is for the relay of another run", _REPLACE)
     if not no_relay and _RELAY not in result.stdout:
         raise UsageError("no relay answers the key", f"{_INSTALL_LINE}; {_OLDER}")
     finding = "watches the run alone" + " (no relay there yet)" * no_relay

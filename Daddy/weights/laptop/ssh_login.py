@@ -47,7 +47,7 @@ VARIABLES = {
 
 _FOUND = (
     *("pull_key", "pull_by", "pull_peer", "push_key", "push_by", "tunnel_key", "tunnel_by"),
-    *("peer", "opened", "transport"),
+    *("peer", "opened", "transport", "own_folder", "receiver"),
 )
 _FORMS = {
     "host": (r"(?:[A-Za-z0-9]|::)[A-Za-z0-9._:%-]{0,252}", "write user@host"),
@@ -83,7 +83,8 @@ class Remote:
 
     ``within``: the folder to which a key is confined, relative to ``folder`` ("": that folder
     itself); None for a login that sees everything. ``peer``: the one whose receipts the key reads
-    ("": all). ``opened``: use the connection that a person opened.
+    ("": all). ``opened``: use the connection that a person opened. ``run``: the shared weights of
+    another account's run, if ``folder`` is the own one of its friend.
     """
 
     host: str
@@ -95,6 +96,7 @@ class Remote:
     within: str | None = None
     opened: bool = False
     peer: str = ""
+    run: str = ""
 
     @property
     def login(self) -> str:
@@ -322,6 +324,11 @@ def find_remote(given: str, environ: Mapping[str, str], saved: Mapping[str, str]
     path = of["folder"].rstrip("/") or "/"  # all start in the home folder
     folder = "." if path == "~" else path.removeprefix("~/")
     return Remote(of["host"], of["user"], folder, of["ssh_config"], of["port"], of["key"])
+
+
+def is_folder(path: str) -> bool:
+    """Return True for a path that no shell can read as anything else."""
+    return re.fullmatch(_FORMS["folder"][0], path) is not None
 
 
 def known_facts(remote: Remote, saved: Mapping[str, str]) -> dict[str, str]:

@@ -11,9 +11,14 @@ import pytest
 from rich.console import Console
 
 from Daddy.cluster.orchestrator.commands.health_verdict import SILENT_S
-from Daddy.cluster.orchestrator.commands.status import MOST_JOBS, read_friends_jobs, read_status
+from Daddy.cluster.orchestrator.commands.status import (
+    MOST_JOBS,
+    _join_line,
+    read_friends_jobs,
+    read_status,
+)
 from Daddy.cluster.orchestrator.commands.status_screen import render_screen
-from Daddy.core.atomic_files import read_json
+from Daddy.core.atomic_files import read_json, write_json
 from Daddy.core.clock import SystemClock
 from Daddy.core.friend_accounts import Friend, write_friends
 from Daddy.core.run_paths import RunPaths
@@ -56,6 +61,14 @@ def test_the_owner_sees_the_friends_jobs_and_the_friend_the_owners(both) -> None
     seen = told(joined_paths(anna, owner))
     assert [job["peer"] for job in seen["jobs"]] == [f"slot-{k}" for k in range(4)]
     assert {job["account"] for job in seen["jobs"]} == {"the run's owner"}
+
+
+def test_laptops_of_both_accounts_pull_from_the_owners_folder(both, tmp_path: Path) -> None:
+    owner, anna = both
+    run = RunPaths(tmp_path / "run")
+    write_json(run.relay, {"host": "login1"})
+    for shared in (SharedPaths(owner), joined_paths(anna, owner)):
+        assert f"SYNC_CLUSTER_HOST=login1 SYNC_REMOTE_DIR={owner} " in str(_join_line(run, shared))
 
 
 def test_who_does_not_beat_is_silent_and_who_left_has_left(both) -> None:

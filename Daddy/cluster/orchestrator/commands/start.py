@@ -67,7 +67,7 @@ from Daddy.core.rom_identity import Rom
 from Daddy.core.run_paths import RunPaths
 from Daddy.core.saved_cluster import RECEIVER, setup_line, write_receiver
 from Daddy.core.settings import Config
-from Daddy.core.shared_weights_paths import JoinedPaths, SharedPaths
+from Daddy.core.shared_weights_paths import SharedPaths, owners_root
 
 _SLOWEST, _FASTEST = 0.01, 1e7
 """Steps per second between which a heartbeat's speed is believed."""
@@ -351,9 +351,9 @@ def _start_daemon(config: Config, release: Release) -> None:
     else:
         for line in describe_survival(user_name(), workers=_jobs_take_over(config)):
             print(f"  {line}")
-    shared = shared_paths(config)
-    if config.collaboration.enabled and not isinstance(shared, JoinedPaths):
-        print(f"a laptop joins by: {setup_line(user_name(), full_host_name(), shared.root)}")
+    if config.collaboration.enabled:
+        root = owners_root(shared_paths(config))
+        print(f"a laptop joins by: {setup_line(user_name(), full_host_name(), root)}")
     print("you can close this shell; `run_controller status` shows the slots, `stop` ends the run")
 
 

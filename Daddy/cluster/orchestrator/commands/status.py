@@ -50,7 +50,7 @@ from Daddy.core.load_config import shared_paths
 from Daddy.core.run_paths import RunPaths
 from Daddy.core.saved_cluster import setup_line
 from Daddy.core.settings import Config
-from Daddy.core.shared_weights_paths import JoinedPaths, SharedPaths
+from Daddy.core.shared_weights_paths import SharedPaths, owners_root
 from Daddy.core.stop_conditions import drain_margin
 from Daddy.core.terminal import print_screen, show_screens
 
@@ -366,10 +366,9 @@ def _watch_line(run: RunPaths) -> str | None:
 
 
 def _join_line(run: RunPaths, shared: SharedPaths) -> str | None:
-    """Return the line with which a laptop joins our own run; None if ``relay.json`` has no host."""
+    """Return the line with which a laptop joins the run; None if ``relay.json`` has no host."""
     host = printable_line(str(read_json_or_empty(run.relay).get("host", "")))
-    known = host and not isinstance(shared, JoinedPaths)
-    return setup_line(user_name(), host, shared.root) if known else None
+    return setup_line(user_name(), host, owners_root(shared)) if host else None
 
 
 def read_friends_jobs(shared: SharedPaths, head: Mapping[str, Any], now: float) -> dict[str, Any]:
