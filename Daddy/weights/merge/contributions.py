@@ -23,6 +23,7 @@ from pathlib import Path
 
 from Daddy.core.atomic_files import read_bounded
 from Daddy.core.errors import DaddyError, FileError, WeightsError
+from Daddy.core.friend_accounts import AccountFolder
 from Daddy.core.humanize import printable_line
 from Daddy.core.name_validation import FRIENDS_JOB, OWN, PEER, SLOT
 from Daddy.weights.store.heartbeats import PeerProcess, list_folders, list_processes
@@ -180,11 +181,13 @@ def list_box_records(box: Path) -> list[Path]:
     return []
 
 
-def list_friends_records(store: Store, box: Path, head: Version) -> list[Path]:
+def list_friends_records(store: Store, account: AccountFolder, head: Version) -> list[Path]:
     """Return the first 64 records in a friend's box, by name, that ``head`` has not judged and that
     have no receipt: what was judged stays there, as a merger removes nothing of a friend.
     """
-    records = []
+    records, box = [], account.laptop_box()
+    if box is None:
+        return []
     with contextlib.suppress(OSError), os.scandir(box) as entries:
         found = (_BOX_NAME.fullmatch(entry.name) for entry in islice(entries, MOST_NAMES))
         for match in filter(None, found):

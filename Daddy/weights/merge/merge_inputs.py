@@ -178,10 +178,10 @@ class PeerReader:
         were judged stay there.
         """
         for account in accounts:
-            if (box := account.laptop_box()) is not None:
-                entries = partial(list_friends_records, self._store, box, head)
-                records = self._changed(box, entries, head.version)
-                yield from read_friends_box(records, account.uid)
+            box = account.paths.inbox / account.friend
+            entries = partial(list_friends_records, self._store, account, head)
+            records = self._changed(box, entries, head.version)
+            yield from read_friends_box(records, account.uid)
 
     def _changed(
         self, folder: Path, entries: Callable[[], list[Path]], version: int = 0
