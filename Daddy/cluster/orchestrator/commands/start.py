@@ -87,8 +87,7 @@ def run_start(
         findings.print_notes()
         _print_dry_run(config, wanted)
         return ExitCode.DONE
-    if config.collaboration.enabled:
-        _write_receiver(Path.home())
+    _write_receiver(config, Path.home())
     intent = _load_intent(run)
     view = _controller(run, intent, clock)
     if view is not None:
@@ -123,12 +122,14 @@ def run_start(
     return ExitCode.DONE
 
 
-def _write_receiver(home: Path) -> None:
-    """Write the program that the key lines of a friend's laptop name, or print the reason."""
-    try:
-        write_receiver(home)
-    except OSError as error:
-        print(f"{home / RECEIVER} cannot be written ({error.strerror}): laptops' keys may not work")
+def _write_receiver(config: Config, home: Path) -> None:
+    """Write the program that the key lines of laptops name, or print the reason."""
+    if config.collaboration.enabled:
+        try:
+            write_receiver(home)
+        except OSError as error:
+            told = f"{home / RECEIVER} cannot be written ({error.strerror})"
+            print(f"{told}: laptops' keys may not work")
 
 
 def _load_intent(run: RunPaths) -> DesiredRun | None:
