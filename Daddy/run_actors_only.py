@@ -309,7 +309,7 @@ def _start_relay(run: RunPaths, port: int) -> host_and_processes.ProcessId:
 
 def cli() -> None:
     """Run `main` and exit with its code."""
-    sys.exit(run_entry(main))
+    sys.exit(run_entry(main, private=True))
 
 
 if __name__ == "__main__":

@@ -304,7 +304,7 @@ def cli() -> None:
 
     The cleanup of torch takes a second or more, and this job's successor waits for the GPU.
     """
-    code = run_entry(main)
+    code = run_entry(main, private=True)
     with suppress(OSError):
         sys.stdout.flush()
         sys.stderr.flush()

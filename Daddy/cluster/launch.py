@@ -179,4 +179,4 @@ def _start_sidecar(
 
 
 if __name__ == "__main__":
-    sys.exit(run_entry(main))
+    sys.exit(run_entry(main, private=True))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import codecs
 import contextlib
 import errno
+import os
 import signal
 import sys
 import unicodedata
@@ -46,9 +47,14 @@ def make_output_safe() -> None:
 
 
 def run_entry(
-    main: Callable[[Sequence[str] | None], int], argv: Sequence[str] | None = None
+    main: Callable[[Sequence[str] | None], int],
+    argv: Sequence[str] | None = None,
+    *,
+    private: bool = False,
 ) -> int:
     """Call ``main`` and turn its exception into a message on stderr and an exit code.
+
+    ``private``: other accounts cannot read the files that this process and its children make.
 
     A :class:`DaddyError` or a disk error is printed in two lines; any other exception is a bug and
     shows its traceback. Until here Ctrl-C ended the process at once (``Daddy/__init__.py``).
@@ -56,6 +62,8 @@ def run_entry(
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     make_output_safe()
+    if private:
+        os.umask(0o077)
     try:
         return int(main(argv))
     except DaddyError as error:

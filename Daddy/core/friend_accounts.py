@@ -14,7 +14,7 @@ import os
 import re
 import shlex
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -25,12 +25,15 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from Daddy.core.atomic_files import read_bounded, read_json, write_json
 from Daddy.core.errors import FileError, UsageError, WeightsError
 from Daddy.core.name_validation import OWN, PEER, check_peer
+from Daddy.core.run_paths import RUN_NAMES, RunPaths
 from Daddy.core.shared_weights_paths import JoinedPaths, SharedPaths, joined_paths
 
 _READ = ("RUN.json", "HEAD.json", "peers.json", "merged", "blobs", "peers")
 """Names in a shared folder that other accounts read."""
 _MOST_ENTRIES = 64
 """Largest number of entries of a folder whose permissions are checked."""
+_MOST_ERRORS = 4
+"""Most files of another account in a run that are named."""
 
 
 def permission_commands(folder: Path) -> list[str]:
@@ -39,22 +42,22 @@ def permission_commands(folder: Path) -> list[str]:
     A folder with an access control list counts as readable: only the server can evaluate the list.
     """
     lines = [
-        f"chmod o+x {shlex.quote(str(parent))}"
+        f"chmod go+x {shlex.quote(str(parent))}"
         for parent in reversed(folder.parents)
-        if not _permits(parent, stat.S_IXOTH)
+        if not _permits(parent, stat.S_IXOTH | stat.S_IXGRP)
     ]
     parents = [folder / name for name in _READ]
     below = (path for parent in parents for path in islice(parent.glob("*"), _MOST_ENTRIES))
     if not all(map(_readable, (folder, *parents, *below))):
-        lines.append(f"chmod -R o+rX {shlex.quote(str(folder))}")
+        lines.append(f"chmod -R go+rX {shlex.quote(str(folder))}")
     return lines
 
 
 def acl_commands(lines: list[str], account: str) -> list[str]:
     """Pure. Turn chmod commands into setfacl commands that admit ``account`` alone."""
     return [
-        line.replace("chmod -R o+rX", f"setfacl -R -m u:{account}:rX")
-        .replace("chmod o+x", f"setfacl -m u:{account}:x")
+        line.replace("chmod -R go+rX", f"setfacl -R -m u:{account}:rX")
+        .replace("chmod go+x", f"setfacl -m u:{account}:x")
         for line in lines
     ]  # fmt: skip
 
@@ -66,7 +69,7 @@ def check_run_readable(paths: JoinedPaths) -> None:
     if closed is not None:
         raise WeightsError(
             f"{closed} is closed to this account, so {theirs} cannot be joined",
-            f"ask the run's owner to type: chmod o+x {closed} ; chmod -R o+rX {theirs}",
+            f"ask the run's owner to type: chmod go+x {closed} ; chmod -R go+rX {theirs}",
         )
     try:
         paths.run.read_bytes()
@@ -78,7 +81,7 @@ def check_run_readable(paths: JoinedPaths) -> None:
     except PermissionError as error:
         raise WeightsError(
             f"{error.filename} is closed to this account",
-            f"ask the run's owner to type: chmod -R o+rX {theirs}",
+            f"ask the run's owner to type: chmod -R go+rX {theirs}",
         ) from error
 
 
@@ -86,7 +89,38 @@ def make_readable_folder(folder: Path) -> None:
     """Create ``folder`` readable for all, whatever the umask; leave an existing folder as it is."""
     if not folder.is_dir():
         folder.mkdir(parents=True, exist_ok=True)
-        folder.chmod(0o755)
+        folder.chmod(stat.S_IMODE(folder.stat().st_mode) | 0o755)  # keeps setgid
+
+
+def close_run(run: RunPaths, shared: SharedPaths) -> list[str]:
+    """Take other accounts' rights to the files that the run made; return the first errors.
+
+    Nothing is opened. With friends, ``shared_weights`` stays as it is, and others may still pass
+    through the run's folder, without listing it. Raises FileError for a damaged list of friends.
+    """
+    joined = isinstance(shared, JoinedPaths) or bool(account_folders(shared))
+    ours = {run.root / name for name in RUN_NAMES} - ({shared.root} if joined else set())
+    allowed = 0o7711 if joined and run.root in shared.root.parents else 0o7700
+    errors = [error for path in sorted(ours) for error in _close(path)]
+    return [*errors, *_close(run.root, allowed, deep=False)][:_MOST_ERRORS]
+
+
+def _close(path: Path, allowed: int = 0o7700, *, deep: bool = True) -> Iterator[str]:
+    """Leave ``path`` the mode bits in ``allowed``, after all below it; yield errors.
+
+    A folder that has no other bits is passed over: Daddy closed what is below it, or made it so.
+    """
+    try:
+        mode = path.lstat().st_mode
+        if stat.S_ISLNK(mode) or not stat.S_IMODE(mode) & ~allowed:
+            return
+        for below in path.iterdir() if deep and stat.S_ISDIR(mode) else ():
+            yield from _close(below)
+        path.chmod(stat.S_IMODE(mode) & allowed)
+    except FileNotFoundError:
+        return  # a new run, or a running job removed the file
+    except OSError as error:
+        yield f"{path} stays open to other accounts: {error.strerror}"
 
 
 def first_closed_folder(path: Path) -> Path | None:
@@ -98,7 +132,7 @@ def first_closed_folder(path: Path) -> Path | None:
 
 
 def _readable(path: Path) -> bool:
-    return _permits(path, stat.S_IROTH | (stat.S_IXOTH if path.is_dir() else 0))
+    return _permits(path, 0o055 if path.is_dir() else 0o044)
 
 
 def _permits(path: Path, bits: int) -> bool:
@@ -325,7 +359,7 @@ class AccountFolder:
                 return f"{root} does not exist: ask for the right place, or remove the friend"
         except PermissionError as error:
             closed = first_closed_folder(peers)
-            right = f"o+x {closed}" if closed else f"o+rx {error.filename}"
+            right = f"go+x {closed}" if closed else f"go+rx {error.filename}"
             return f"{closed or error.filename} is closed to us: ask for chmod {right}"
         except OSError as error:
             return f"{error.filename} cannot be read: {error.strerror}"

@@ -92,6 +92,12 @@ class RunPaths:
         return SlotPaths(self.slots / str(number))
 
 
+RUN_NAMES = frozenset(
+    Path(entry.name).parts[0] for entry in vars(RunPaths).values() if isinstance(entry, PathBelow)
+)
+"""Names in a run directory that Daddy makes; other files there are the person's."""
+
+
 @dataclass(frozen=True, slots=True)
 class MirrorPaths:
     """The copy of a run in the home directory, laid out like a run: the same code reads both."""

@@ -14,10 +14,10 @@ class PathBelow:
     """A class attribute that gives an instance's path ``root / name``."""
 
     def __init__(self, name: str) -> None:
-        self._name = name
+        self.name = name
 
     def __get__(self, paths: Any, owner: object) -> Path:
-        return Path(paths.root, self._name)
+        return Path(paths.root, self.name)
 
 
 class OwnerPath(PathBelow):

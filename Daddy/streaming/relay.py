@@ -394,7 +394,7 @@ def _token_files(given: Path | None, stream: Path) -> list[Path]:
 
 def cli() -> None:
     """Run the installed command."""
-    sys.exit(run_entry(main))
+    sys.exit(run_entry(main, private=True))
 
 
 if __name__ == "__main__":

@@ -240,6 +240,7 @@ def _write_files(
         writer.replace(target.card, after.to_json_bytes(), "mirror")
         writer.hook("M2")
         before = after
+    target.root.chmod(0o700)  # a release before made it readable for others
     for pattern in ("shared_weights/merged/v*.json", "shared_weights/blobs/*/*.st", "archive/*/*"):
         _remove(target.root.glob(pattern), files)
     writer.hook("M3")

@@ -113,7 +113,7 @@ def shared_folder(path: Path) -> Path:
     except OSError as error:
         raise FileError(
             f"{path} cannot be read: {error.strerror}",
-            "the friend types chmod o+x for each folder above it, such as: chmod o+x ~",
+            "the friend types chmod go+x for each folder above it, such as: chmod go+x ~",
         ) from error
 
 
@@ -138,7 +138,7 @@ def _account(uid: int) -> str:
 
 def cli() -> None:
     """Run the installed command."""
-    sys.exit(run_entry(main))
+    sys.exit(run_entry(main, private=True))
 
 
 if __name__ == "__main__":

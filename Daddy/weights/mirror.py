@@ -136,7 +136,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def cli() -> None:
     """Run the installed command."""
-    sys.exit(run_entry(main))
+    sys.exit(run_entry(main, private=True))
 
 
 if __name__ == "__main__":

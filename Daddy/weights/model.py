@@ -87,7 +87,7 @@ def _show(args: argparse.Namespace) -> None:
 
 def cli() -> None:
     """Run the installed command."""
-    sys.exit(run_entry(main))
+    sys.exit(run_entry(main, private="import" in sys.argv[1:2]))
 
 
 if __name__ == "__main__":

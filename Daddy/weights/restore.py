@@ -433,7 +433,7 @@ def _copy_at_home(config: Config, target: RestoreSource) -> list[RestoreSource]:
 
 def cli() -> None:
     """Run the installed command."""
-    sys.exit(run_entry(main))
+    sys.exit(run_entry(main, private=True))
 
 
 if __name__ == "__main__":

@@ -243,7 +243,7 @@ def merge_ranges(
 
 def cli() -> None:
     """Run the installed command."""
-    sys.exit(run_entry(main))
+    sys.exit(run_entry(main, private=True))
 
 
 if __name__ == "__main__":

@@ -334,7 +334,7 @@ def _run(argv: Sequence[str] | None, plist: Path | None) -> int:
 
 def cli() -> None:
     """Run the installed command."""
-    sys.exit(run_entry(main))
+    sys.exit(run_entry(main, private=True))
 
 
 if __name__ == "__main__":

@@ -106,6 +106,16 @@ def test_eight_jobs_of_two_accounts_are_one_average(tmp_path, owner, clock):
     assert newest(owner).contributors["anna.slot-3"] == 100
 
 
+def test_with_friends_the_first_file_of_a_private_process_is_readable(owner):
+    shared, before = SharedPaths(owner), os.umask(0o077)
+    try:
+        Store(shared).writer.create(shared.version(7), b"{}", "record")
+    finally:
+        os.umask(before)
+    assert shared.version(7).stat().st_mode & 0o777 == 0o644
+    assert shared.merged.stat().st_mode & 0o777 == 0o755
+
+
 def test_a_round_waits_for_no_friends_job_and_counts_living_ones_that_contributed(
     tmp_path, owner, clock
 ):

@@ -215,7 +215,7 @@ def cli() -> None:
     try:
         from Daddy.core.entry_point import run_entry
 
-        code = run_entry(main)
+        code = run_entry(main, private=True)
     except Exception as error:
         _continue_from_release(
             sys.argv[1:], f"this checkout is broken: {type(error).__name__}: {error}"

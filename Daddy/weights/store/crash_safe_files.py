@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from Daddy.core.atomic_files import sync_folder
+from Daddy.core.friend_accounts import make_readable_folder
 from Daddy.core.host_and_processes import host_name
 
 Hook = Callable[[str], None]
@@ -78,9 +79,7 @@ class CrashSafeWriter:
             folder.mkdir(parents=True, exist_ok=True)
         elif not folder.is_dir():
             self._make(folder.parent)
-            with contextlib.suppress(FileExistsError):  # another process made it, with its own mode
-                folder.mkdir()
-                folder.chmod(0o755)
+            make_readable_folder(folder)
 
     def _write(self, data: bytes, label: str, mode: int, *, sync: bool) -> Path:
         self.hook(f"C1:{label}")

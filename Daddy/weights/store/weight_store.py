@@ -49,6 +49,7 @@ class Store:
         self._card: RunCard | None = None
         self._flaw = ""
         self._records: dict[int, tuple[Version, str]] = {}
+        self.friend_outboxes()  # before the first file is written, whose mode depends on it
 
     # -- other accounts
 

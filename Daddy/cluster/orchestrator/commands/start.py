@@ -59,6 +59,7 @@ from Daddy.core.agreed_settings import GAME, agreed_settings
 from Daddy.core.atomic_files import read_json_or_empty, write_atomic
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import ConfigError, ControllerAliveError, ExitCode
+from Daddy.core.friend_accounts import close_run
 from Daddy.core.host_and_processes import full_host_name, user_name
 from Daddy.core.humanize import format_age
 from Daddy.core.lease import LeaseView, read_lease
@@ -88,6 +89,8 @@ def run_start(
         _print_dry_run(config, wanted)
         return ExitCode.DONE
     _write_receiver(config, Path.home())
+    with findings.catching():
+        findings.notes += close_run(run, shared_paths(config))
     intent = _load_intent(run)
     view = _controller(run, intent, clock)
     if view is not None:
