@@ -89,8 +89,7 @@ def run_start(
         _print_dry_run(config, wanted)
         return ExitCode.DONE
     _write_receiver(config, Path.home())
-    with findings.catching():
-        findings.notes += close_run(run, shared_paths(config))
+    _close_run(config, findings)
     intent = _load_intent(run)
     view = _controller(run, intent, clock)
     if view is not None:
@@ -133,6 +132,12 @@ def _write_receiver(config: Config, home: Path) -> None:
         except OSError as error:
             told = f"{home / RECEIVER} cannot be written ({error.strerror})"
             print(f"{told}: laptops' keys may not work")
+
+
+def _close_run(config: Config, findings: Findings) -> None:
+    """Close the run's files to other accounts; note what stays open."""
+    with findings.catching():
+        findings.notes += close_run(run_paths(config), shared_paths(config))
 
 
 def _load_intent(run: RunPaths) -> DesiredRun | None:
