@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from Daddy.core.errors import ExitCode
+from Daddy.core.host_and_processes import command_lines
 from Daddy.core.run_paths import RUN_NAMES, RunPaths
 from Daddy.weights.store.weight_store import Store
 from scripts.version_history import read_history
@@ -70,6 +71,8 @@ def accounts():
             if RunPaths(account.run).intent.exists():
                 controls(account, "stop", "--now")
             account.kill()
+        # a controller's last files would make the folder again
+        assert until(lambda: not any(str(base) in line for line in command_lines().values()))
         shutil.rmtree(base)
 
 
