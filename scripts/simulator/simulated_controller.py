@@ -38,7 +38,9 @@ from Daddy.cluster.orchestrator.decisions.job_cap import limits_after_refusal
 from Daddy.cluster.orchestrator.ledger_replay import LedgerEntry, fold
 from Daddy.cluster.orchestrator.planner import plan
 from Daddy.cluster.orchestrator.reconcile import reconcile
-from Daddy.cluster.orchestrator.simulate.simulated_site import (
+from Daddy.core.slot_lease import SLOT_WAIT_S
+from Daddy.core.stop_conditions import drain_margin
+from scripts.simulator.simulated_site import (
     DRAINED,
     NOT_NEEDED,
     JobPolicy,
@@ -46,8 +48,6 @@ from Daddy.cluster.orchestrator.simulate.simulated_site import (
     SimulatedJob,
     SimulatedSite,
 )
-from Daddy.core.slot_lease import SLOT_WAIT_S
-from Daddy.core.stop_conditions import drain_margin
 
 RUNS_S = 13_500.0
 """Default of ``training.max_runtime_seconds``."""

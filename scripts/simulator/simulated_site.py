@@ -16,13 +16,13 @@ from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING
 
-from Daddy.cluster.orchestrator.simulate.incidents import (
+from scripts.simulator.incidents import (
     DecayedUsage,
     Incidents,
     draw_wait,
     window_at,
 )
-from Daddy.cluster.orchestrator.simulate.scenario import Scenario
+from scripts.simulator.scenario import Scenario
 
 if TYPE_CHECKING:
     from random import Random

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-from Daddy.cluster.orchestrator.simulate.simulated_site import (
+from Daddy.core.stop_conditions import drain_margin
+from scripts.simulator.simulated_site import (
     DRAINED,
     JobPolicy,
     JobStage,
     SimulatedJob,
     SimulatedSite,
 )
-from Daddy.core.stop_conditions import drain_margin
 
 _POLL_S, _PAUSE_S = 60.0, 15.0
 _SEED_RUNS_S = 13_500.0

@@ -9,14 +9,14 @@ from statistics import fmean, median
 
 import pytest
 
-from Daddy.cluster.orchestrator.simulate.incidents import (
+from scripts.simulator.incidents import (
     DecayedUsage,
     draw_incidents,
     draw_wait,
     wait_quantile,
     window_at,
 )
-from Daddy.cluster.orchestrator.simulate.scenario import DAY_S, WORKLOADS, Scenario, Workload
+from scripts.simulator.scenario import DAY_S, WORKLOADS, Scenario, Workload
 
 MONTH = Scenario(WORKLOADS["philly"], maintenance=True)
 

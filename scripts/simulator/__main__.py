@@ -11,12 +11,18 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from Daddy.cluster.orchestrator.simulate.run_simulations import (
+from Daddy.core.arguments import ArgumentParser, decimal_number, whole_number
+from Daddy.core.atomic_files import write_atomic
+from Daddy.core.clock import SystemClock
+from Daddy.core.entry_point import run_entry
+from Daddy.core.errors import FileError, UsageError
+from Daddy.core.terminal import output_width
+from scripts.simulator.run_simulations import (
     format_table,
     results_to_json,
     run_rows,
 )
-from Daddy.cluster.orchestrator.simulate.scenario import (
+from scripts.simulator.scenario import (
     WORKLOADS,
     ExportError,
     Workload,
@@ -24,12 +30,6 @@ from Daddy.cluster.orchestrator.simulate.scenario import (
     read_export,
     variant_rows,
 )
-from Daddy.core.arguments import ArgumentParser, decimal_number, whole_number
-from Daddy.core.atomic_files import write_atomic
-from Daddy.core.clock import SystemClock
-from Daddy.core.entry_point import run_entry
-from Daddy.core.errors import FileError, UsageError
-from Daddy.core.terminal import output_width
 
 _DAYS, _SEEDS = 30.0, 20
 _QUICK_DAYS, _QUICK_SEEDS = 10.0, 4

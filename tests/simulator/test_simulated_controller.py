@@ -8,17 +8,17 @@ from random import Random
 import pytest
 
 from Daddy.cluster.orchestrator.action_types import Plan
-from Daddy.cluster.orchestrator.simulate import simulated_controller
-from Daddy.cluster.orchestrator.simulate.incidents import draw_incidents
-from Daddy.cluster.orchestrator.simulate.scenario import WORKLOADS, Scenario
-from Daddy.cluster.orchestrator.simulate.simulated_controller import SimulatedController
-from Daddy.cluster.orchestrator.simulate.simulated_site import (
+from scripts.simulator import simulated_controller
+from scripts.simulator.incidents import draw_incidents
+from scripts.simulator.scenario import WORKLOADS, Scenario
+from scripts.simulator.simulated_controller import SimulatedController
+from scripts.simulator.simulated_site import (
     BLACK_HOLE,
     JobStage,
     SimulatedJob,
     SimulatedSite,
 )
-from tests.cluster.simulate.conftest import CALM, DAY, steady
+from tests.simulator.conftest import CALM, DAY, steady
 
 
 class Judged(SimulatedController):

@@ -8,12 +8,12 @@ from statistics import fmean
 
 import pytest
 
-from Daddy.cluster.orchestrator.simulate.__main__ import main
-from Daddy.cluster.orchestrator.simulate.baseline_policies import BASELINES
-from Daddy.cluster.orchestrator.simulate.run_simulations import simulate_month
-from Daddy.cluster.orchestrator.simulate.scenario import OURS, WORKLOADS, Scenario
 from Daddy.core.entry_point import run_entry
 from Daddy.core.errors import ExitCode
+from scripts.simulator.__main__ import main
+from scripts.simulator.baseline_policies import BASELINES
+from scripts.simulator.run_simulations import simulate_month
+from scripts.simulator.scenario import OURS, WORKLOADS, Scenario
 
 FLOORS = {"kalos": 0.995, "philly": 0.992, "busy": 0.990}
 SEEDS = range(3)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
-from Daddy.cluster.orchestrator.simulate.incidents import Incidents, draw_incidents
-from Daddy.cluster.orchestrator.simulate.scenario import DAY_S, Rates, Scenario, Workload
-from Daddy.cluster.orchestrator.simulate.simulated_site import SimulatedJob, SimulatedSite
+from scripts.simulator.incidents import Incidents, draw_incidents
+from scripts.simulator.scenario import DAY_S, Rates, Scenario, Workload
+from scripts.simulator.simulated_site import SimulatedJob, SimulatedSite
 
 NEVER = 1e15
 CALM = Rates(

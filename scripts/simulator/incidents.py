@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
-from Daddy.cluster.orchestrator.simulate.scenario import DAY_S, Scenario, Workload
+from scripts.simulator.scenario import DAY_S, Scenario, Workload
 
 if TYPE_CHECKING:
     from random import Random

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from Daddy.cluster.orchestrator.simulate.baseline_policies import (
+from scripts.simulator.baseline_policies import (
     BASELINES,
     Array,
     SeedGang,
@@ -15,10 +15,10 @@ from Daddy.cluster.orchestrator.simulate.baseline_policies import (
     SelfRequeue,
     SingletonChain,
 )
-from Daddy.cluster.orchestrator.simulate.run_simulations import simulate_month
-from Daddy.cluster.orchestrator.simulate.scenario import DAY_S, WORKLOADS, Scenario, scenario_for
-from Daddy.cluster.orchestrator.simulate.simulated_site import SimulatedSite
-from tests.cluster.simulate.conftest import CALM, incidents_of, steady
+from scripts.simulator.run_simulations import simulate_month
+from scripts.simulator.scenario import DAY_S, WORKLOADS, Scenario, scenario_for
+from scripts.simulator.simulated_site import SimulatedSite
+from tests.simulator.conftest import CALM, incidents_of, steady
 
 HUMAN_S = 8 * 3600.0
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from Daddy.cluster.orchestrator.simulate.scenario import ExportError, read_export
+from scripts.simulator.scenario import ExportError, read_export
 
 HEAD = "Submit|Eligible|Start|End|State\n"
 

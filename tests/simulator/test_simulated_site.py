@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from Daddy.cluster.orchestrator.simulate.simulated_site import BLACK_HOLE, JobStage
-from tests.cluster.simulate.conftest import CALM, Watcher, incidents_of, live, steady
+from scripts.simulator.simulated_site import BLACK_HOLE, JobStage
+from tests.simulator.conftest import CALM, Watcher, incidents_of, live, steady
 
 
 def test_a_job_starts_when_its_wait_is_over_and_boots_before_it_trains() -> None:

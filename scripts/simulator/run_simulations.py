@@ -11,9 +11,13 @@ from random import Random
 from statistics import mean, stdev
 from textwrap import fill
 
-from Daddy.cluster.orchestrator.simulate.baseline_policies import BASELINES
-from Daddy.cluster.orchestrator.simulate.incidents import draw_incidents
-from Daddy.cluster.orchestrator.simulate.scenario import (
+from Daddy.core.clock import Clock
+from Daddy.core.host_and_processes import usable_cores
+from Daddy.core.humanize import GAP, kept_columns
+from Daddy.core.process_pool import process_pool
+from scripts.simulator.baseline_policies import BASELINES
+from scripts.simulator.incidents import draw_incidents
+from scripts.simulator.scenario import (
     NO_DAEMON,
     OURS,
     POLICIES,
@@ -21,12 +25,8 @@ from Daddy.cluster.orchestrator.simulate.scenario import (
     ScenarioRow,
     scenario_for,
 )
-from Daddy.cluster.orchestrator.simulate.simulated_controller import SimulatedController
-from Daddy.cluster.orchestrator.simulate.simulated_site import GpuTime, JobPolicy, SimulatedSite
-from Daddy.core.clock import Clock
-from Daddy.core.host_and_processes import usable_cores
-from Daddy.core.humanize import GAP, kept_columns
-from Daddy.core.process_pool import process_pool
+from scripts.simulator.simulated_controller import SimulatedController
+from scripts.simulator.simulated_site import GpuTime, JobPolicy, SimulatedSite
 
 Results = Mapping[ScenarioRow, Mapping[str, Sequence[GpuTime]]]
 """Row → policy → its months in the order of the seeds."""
@@ -130,7 +130,7 @@ def student_t_quantile(freedom: int) -> float:
 def estimate_share(shares: Sequence[float]) -> ShareEstimate:
     """Return mean and 95 % interval; of a single month the interval is 0 to 1."""
     middle, count = mean(shares), len(shares)
-    if count < 2:  # noqa: PLR2004 - no spread without two
+    if count < 2:
         return ShareEstimate(middle, 0.0, 1.0)
     half = student_t_quantile(count - 1) * stdev(shares) / math.sqrt(count)
     return ShareEstimate(middle, max(0.0, middle - half), min(1.0, middle + half))

@@ -6,22 +6,22 @@ import re
 
 import pytest
 
-from Daddy.cluster.orchestrator.simulate.baseline_policies import BASELINES
-from Daddy.cluster.orchestrator.simulate.run_simulations import (
+from scripts.simulator.baseline_policies import BASELINES
+from scripts.simulator.run_simulations import (
     estimate_share,
     format_table,
     make_site,
     results_to_json,
     student_t_quantile,
 )
-from Daddy.cluster.orchestrator.simulate.scenario import (
+from scripts.simulator.scenario import (
     NO_DAEMON,
     POLICIES,
     WORKLOADS,
     main_rows,
     variant_rows,
 )
-from Daddy.cluster.orchestrator.simulate.simulated_site import GpuTime
+from scripts.simulator.simulated_site import GpuTime
 
 WORKS = list(WORKLOADS.values())
 
