@@ -1,7 +1,8 @@
 """Compares the stream's figures with its targets T1 to T14: figure, bound, met or not.
 
 Figures of the bench's other parts are taken from them; a figure that was not measured in this run
-is marked as such, and is neither met nor missed.
+is marked as such, and is neither met nor missed. ``scripts/soak watching`` measures T11 (memory),
+``scripts/soak stream`` T12 (spoilt messages).
 """
 
 from __future__ import annotations
@@ -10,17 +11,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from scripts.benches import _stream_costs as costs
-from scripts.benches import _stream_memory as memory
 from scripts.benches import _stream_spool as spool
 from scripts.benches import _stream_viewing as viewing
 from scripts.benches._stream_links import FRESH_S, IN_FLIGHT, JOB
-from scripts.soaks import stream as spoilt
 
 DELTA, KEY, OF_SEED, OF_FLOOR = 300, 700, 300, 6
 WANTED_US, NOT_WANTED_US, SELECTOR_US = 10.0, 0.5, 1.0
-FIRST_S, IDLE, WATCHING, MEMORY_MIB, SPOOL_S = 1.0, 0.01, 0.15, 5.0, 3.0
+FIRST_S, IDLE, WATCHING, SPOOL_S = 1.0, 0.01, 0.15, 3.0
 DWELL_S, KEPT, RATE = 25.0, 0.93, 0.99
-SPOILT, QUICK_SPOILT, SEED = 1_000_000, 5_000, 1
 _MISSING = "not in this run"
 
 
@@ -31,9 +29,7 @@ def measure(pictures: Sequence[bytes], quick: bool) -> dict[str, Any]:
         "costs": costs.measure(quick),
         "first": viewing.first_picture(corpus, quick),
         "viewer": viewing.viewer_cpu(pictures, quick),
-        "memory": memory.measure(pictures, memory.QUICK_S if quick else memory.TEN_MINUTES_S),
         "spool": spool.measure(corpus, quick),
-        "spoilt": spoilt.run(QUICK_SPOILT if quick else SPOILT, SEED),
     }
 
 
@@ -43,8 +39,7 @@ def table(results: Mapping[str, Any]) -> dict[str, object]:
         **_of_training(results),
         **_of_bytes(results),
         **_of_links(results.get("links")),
-        **_of_viewing(results.get("measured"), results.get("memory")),
-        **_of_enemies(results.get("measured", {}).get("spoilt", {})),
+        **_of_viewing(results.get("measured", {})),
         **_of_choice(results),
     }
 
@@ -98,29 +93,15 @@ def _of_links(links: Mapping[str, Any] | None) -> dict[str, object]:
     }
 
 
-def _of_viewing(
-    measured: Mapping[str, Any] | None, hour: Mapping[str, Any] | None
-) -> dict[str, object]:
-    measured = measured or {}
-    memory_figures = hour or measured.get("memory", {})
-    viewer, grown = measured.get("viewer", {}), memory_figures.get("grown_mib", {})
+def _of_viewing(measured: Mapping[str, Any]) -> dict[str, object]:
+    viewer = measured.get("viewer", {})
     spool_s = [delay["age_p95_s"] for delay in measured.get("spool", {}).values()]
     first_s = measured.get("first", {}).get("worst_s")
     return {
         "T9": _row("s to the first picture, worst", first_s, FIRST_S),
         "T10 idle": _row("of a core, waiting", viewer.get("idle"), IDLE),
         "T10": _row("of a core, 2 x 30 fps", viewer.get("2x30"), WATCHING),
-        "T11": _row("MiB grown, most of the four", max(grown.values(), default=None), MEMORY_MIB),
         "T14": _row("s, age p95 by the spool, worst", max(spool_s, default=None), SPOOL_S),
-    }
-
-
-def _of_enemies(thrown: Mapping[str, Any]) -> dict[str, object]:
-    held = thrown.get("held_bytes_most", {})
-    broken = len(thrown["broken"]) if thrown else None
-    return {
-        "T12": _row(f"broken by {thrown.get('messages', 0):,} spoilt messages", broken, 0),
-        "T12 held": _row("bytes a connection", max(held.values(), default=None), spoilt.LIMIT),
     }
 
 

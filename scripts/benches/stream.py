@@ -22,7 +22,6 @@ from Daddy.streaming.protocol.messages import FRAME_HEAD
 from Daddy.streaming.tunnel_client import FrameSender
 from scripts.benches import _stream_codecs as codecs
 from scripts.benches import _stream_links as links
-from scripts.benches import _stream_memory as memory
 from scripts.benches import _stream_targets as targets
 from scripts.benches import _stream_training as training
 from scripts.benches._stream_corpus import record
@@ -31,9 +30,8 @@ from scripts.benches._stream_selection import simulate
 
 FLAT = True
 PARTS = ("codecs", "selection", "links", "targets")
-ALONE = ("training", "memory")
-"""Parts that take hours and an hour: measured only with ``--only``."""
-OPTIONS = {"only": {"choices": (*PARTS, *ALONE), "help": "the only part to measure (all)"}}
+OPTIONS = {"only": {"choices": (*PARTS, "training"), "help": "the only part to measure (all)"}}
+"""``training`` takes hours: it is measured only if it is named."""
 STEPS, QUICK_STEPS = 1500, 300
 AGENTS = 2
 HOURS, QUICK_HOURS = 4.0, 0.5
@@ -54,8 +52,6 @@ def run(quick: bool, only: str | None = None) -> dict[str, object]:
         results["measured"] = targets.measure(pictures, quick)
     if only == "training":
         results["training"] = training.measure(quick)
-    if only == "memory":
-        results["memory"] = memory.measure(pictures, memory.QUICK_S if quick else memory.SECONDS)
     return {**results, "targets": targets.table(results)}
 
 

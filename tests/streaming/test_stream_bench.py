@@ -22,7 +22,8 @@ def test_bytes_keep_to_their_targets_and_what_was_not_measured_is_not_called_met
     assert {name for name, value in met.items() if value} == {"T4 delta", "T4 key", "T4 seed", "T5"}
     others = {value for name, value in met.items() if not name.startswith(("T4", "T5"))}
     assert others == {None}
-    assert {f"T{number}" for number in range(1, 15)} <= {name.split()[0] for name in met}
+    elsewhere = {11, 12}  # in the soaks
+    assert {f"T{n}" for n in {*range(1, 15)} - elsewhere} <= {name.split()[0] for name in met}
 
 
 def test_the_table_says_what_was_missed() -> None:
@@ -32,12 +33,6 @@ def test_the_table_says_what_was_missed() -> None:
     assert table["T1"] == {
         "what": "training on / off, worst case", "figure": 0.989, "bound": ">= 0.99", "met": False,
     }  # fmt: skip
-
-
-def test_an_enemy_that_breaks_something_is_a_target_missed() -> None:
-    thrown = {"messages": 10, "held_bytes_most": {"relay": 70_000}, "broken": ["one"]}
-    table = targets.table({"measured": {"spoilt": thrown, "costs": {}}})
-    assert (table["T12"]["met"], table["T12 held"]["met"]) == (False, False)
 
 
 def test_a_centre_has_the_interval_of_wilcoxons_table_or_one_pair_more() -> None:
