@@ -24,7 +24,6 @@ from scripts.simulator.run_simulations import (
 )
 from scripts.simulator.scenario import (
     WORKLOADS,
-    ExportError,
     Workload,
     main_rows,
     read_export,
@@ -80,7 +79,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _read_workload(path: Path) -> Workload:
     try:
         return read_export(path.read_text(encoding="utf-8", errors="replace"))
-    except ExportError as error:
+    except ValueError as error:
         raise UsageError(
             f"{path} is no usable export: {error}",
             "export it with: sacct -P -X -S now-90days -o Submit,Eligible,Start,End,State",

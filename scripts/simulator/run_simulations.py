@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from random import Random
-from statistics import mean, stdev
+from statistics import mean
 from textwrap import fill
 
 from Daddy.core.clock import Clock
+from Daddy.core.confidence_intervals import mean_interval
 from Daddy.core.host_and_processes import usable_cores
 from Daddy.core.humanize import GAP, kept_columns
 from Daddy.core.process_pool import process_pool
@@ -33,7 +33,6 @@ Results = Mapping[ScenarioRow, Mapping[str, Sequence[GpuTime]]]
 _Task = tuple[int, str, Scenario]
 _LOG_EVERY_S = 15.0
 _CHUNK = 4
-_Z = 1.959964
 _HEADS = {
     OURS: "ours",
     NO_DAEMON: "no daemon",
@@ -115,29 +114,10 @@ class ShareEstimate:
         return f"{100 * self.used:.2f} ±{100 * half:.2f}"
 
 
-def student_t_quantile(freedom: int) -> float:
-    """Return the 97.5 % quantile of Student's t (Abramowitz and Stegun 26.7.5)."""
-    z, n = _Z, freedom
-    return (
-        z
-        + (z**3 + z) / (4 * n)
-        + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * n**2)
-        + (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * n**3)
-        + (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / (92_160 * n**4)
-    )
-
-
-def estimate_share(shares: Sequence[float]) -> ShareEstimate:
+def estimate_share(months: Sequence[GpuTime]) -> ShareEstimate:
     """Return mean and 95 % interval; of a single month the interval is 0 to 1."""
-    middle, count = mean(shares), len(shares)
-    if count < 2:
-        return ShareEstimate(middle, 0.0, 1.0)
-    half = student_t_quantile(count - 1) * stdev(shares) / math.sqrt(count)
-    return ShareEstimate(middle, max(0.0, middle - half), min(1.0, middle + half))
-
-
-def _share(months: Sequence[GpuTime]) -> ShareEstimate:
-    return estimate_share([month.used for month in months])
+    used = mean_interval([month.used for month in months])
+    return ShareEstimate(used.middle, max(0.0, used.low), min(1.0, used.high))
 
 
 def format_table(results: Results, days: float, seeds: int, width: int) -> str:
@@ -160,7 +140,7 @@ def format_table(results: Results, days: float, seeds: int, width: int) -> str:
     for row, cells in results.items():
         lines += [row.group] * (row.group != group)
         group = row.group
-        shares = (str(_share(cells[name])) if name in cells else "" for name in policies)
+        shares = (str(estimate_share(cells[name])) if name in cells else "" for name in policies)
         lines.append(line(f"  {row.workload}", *shares, *_effort(cells[OURS], days)))
     missing = [head for place, head in enumerate(heads) if place not in kept]
     hidden = [fill(f"too narrow for: {', '.join(missing)}", text)] if missing else []
@@ -178,7 +158,9 @@ def results_to_json(results: Results, days: float, seeds: int) -> dict[str, obje
     """Return the results as JSON: shares of the allowed GPU-hours by workload and policy."""
     workloads = {
         row.workload: {
-            name: {fact: round(value, 6) for fact, value in asdict(_share(cells[name])).items()}
+            name: {
+                fact: round(value, 6) for fact, value in asdict(estimate_share(cells[name])).items()
+            }
             for name in POLICIES
         }
         for row, cells in results.items()

@@ -155,19 +155,15 @@ def variant_rows(workloads: Sequence[Workload], days: float) -> list[ScenarioRow
     ]
 
 
-class ExportError(ValueError):
-    """Reports that a text is no export with waits; the message has the reason."""
-
-
 def read_export(text: str, name: str = "own site") -> Workload:
-    """Return the workload of a ``sacct`` export; raise ExportError when it has too few waits."""
+    """Return the workload of a ``sacct`` export; raise ValueError when it has too few waits."""
     rows = csv.DictReader(text.strip().splitlines(), delimiter="|", quoting=csv.QUOTE_NONE)
     missing = [column for column in ("Eligible", "Start") if column not in (rows.fieldnames or ())]
     if missing:
-        raise ExportError(f"the first line has no column {' and no column '.join(missing)}")
+        raise ValueError(f"the first line has no column {' and no column '.join(missing)}")
     waits = sorted(_waits(rows))
     if len(waits) < _FEWEST:
-        raise ExportError(f"it has {len(waits)} started jobs, and {_FEWEST} are needed")
+        raise ValueError(f"it has {len(waits)} started jobs, and {_FEWEST} are needed")
     return Workload(name, median(waits), 0.0, longest_s=waits[-1], measured_s=tuple(waits))
 
 

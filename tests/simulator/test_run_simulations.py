@@ -12,7 +12,6 @@ from scripts.simulator.run_simulations import (
     format_table,
     make_site,
     results_to_json,
-    student_t_quantile,
 )
 from scripts.simulator.scenario import (
     NO_DAEMON,
@@ -26,17 +25,14 @@ from scripts.simulator.simulated_site import GpuTime
 WORKS = list(WORKLOADS.values())
 
 
-@pytest.mark.parametrize(("freedom", "point"), [(4, 2.776), (9, 2.262), (19, 2.093), (99, 1.984)])
-def test_students_t_is_the_tables(freedom: int, point: float) -> None:
-    assert student_t_quantile(freedom) == pytest.approx(point, abs=0.01)
-
-
 def test_an_interval_is_of_the_mean_and_stays_a_share() -> None:
-    share = estimate_share([0.98, 0.99, 1.0])
+    used = {share: GpuTime(useful=share, allowed=1.0) for share in (0.5, 0.98, 0.99, 1.0)}
+    share = estimate_share([used[0.98], used[0.99], used[1.0]])
     assert share.used == pytest.approx(0.99)
     assert share.low == pytest.approx(0.99 - 4.303 * 0.01 / 3**0.5, abs=0.002)
     assert share.high == 1.0
-    assert (estimate_share([0.5]).low, estimate_share([0.5]).high) == (0.0, 1.0)
+    single = estimate_share([used[0.5]])
+    assert (single.low, single.high) == (0.0, 1.0)
 
 
 def results(rows):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scripts.simulator.scenario import ExportError, read_export
+from scripts.simulator.scenario import read_export
 
 HEAD = "Submit|Eligible|Start|End|State\n"
 
@@ -48,5 +48,5 @@ def test_stamps_in_seconds_and_more_columns_are_understood() -> None:
     ],
 )
 def test_too_little_is_refused_with_the_reason(text: str, words: str) -> None:
-    with pytest.raises(ExportError, match=words):
+    with pytest.raises(ValueError, match=words):
         read_export(text)
