@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from Daddy.core.errors import RomError
 from Daddy.pokemon import ram_map as ram
-from Daddy.pokemon.inputs import emulator_operations
+from Daddy.pokemon.inputs.emulator_operations import IDLE, OperationKind, encode_operation
 from Daddy.pokemon.inputs.input_recorder import InputRecorder
 from Daddy.pokemon.memory_decoding import Image
 
@@ -85,12 +85,12 @@ class Emulator:
         self._boy.button(button, _HELD_FRAMES)
         self._play(FRAMES_PER_STEP)
         if self._recorder is not None:
-            self._record(emulator_operations.encode_press(BUTTONS.index(button)), FRAMES_PER_STEP)
+            self._record(bytes([BUTTONS.index(button)]), FRAMES_PER_STEP)
 
     def idle(self) -> None:
         """Play one step without pressing a key."""
         self._play(FRAMES_PER_STEP)
-        self._record(emulator_operations.IDLE, FRAMES_PER_STEP)
+        self._record(IDLE, FRAMES_PER_STEP)
 
     def hold(self, buttons: Collection[str], frames: int) -> None:
         """Play `frames` frames while exactly `buttons` are down, as a person plays."""
@@ -99,7 +99,7 @@ class Emulator:
             set_button(button)
         self._play(frames)
         bits = sum(1 << number for number, button in enumerate(BUTTONS) if button in buttons)
-        self._record(emulator_operations.encode_hold(bits, frames), frames)
+        self._record(encode_operation(OperationKind.HOLD, bits, frames), frames)
 
     def wait(self, frames: int, *, watched: bool = False) -> None:
         """Play `frames` frames without a change of keys; call the watcher only if `watched`."""
@@ -108,7 +108,7 @@ class Emulator:
                 self._play(frames)
             else:
                 self._boy.tick(frames, True, False)
-            self._record(emulator_operations.encode_wait(frames), frames)
+            self._record(encode_operation(OperationKind.WAIT, frames), frames)
 
     def _play(self, frames: int) -> None:
         if self.watcher is None:
@@ -137,7 +137,7 @@ class Emulator:
     def write(self, address: int, value: int) -> None:
         """Write one byte into the game's memory."""
         self._boy.memory[address] = value
-        self._record(emulator_operations.encode_write(address, value), 0)
+        self._record(encode_operation(OperationKind.WRITE, address, value), 0)
 
     def half_screen(self) -> NDArray[np.uint8]:
         """Return a copy of the screen at half size: (72, 80) uint8 of 0, 85, 153 or 255 (white)."""

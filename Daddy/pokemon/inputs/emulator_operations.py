@@ -36,10 +36,10 @@ class OperationKind(IntEnum):
 
 
 _FIELDS = {
-    OperationKind.WAIT: struct.Struct("<xH"),
-    OperationKind.HOLD: struct.Struct("<xBH"),
-    OperationKind.WRITE: struct.Struct("<xHB"),
-    OperationKind.LOAD: struct.Struct("<xB"),
+    OperationKind.WAIT: struct.Struct("<BH"),
+    OperationKind.HOLD: struct.Struct("<BBH"),
+    OperationKind.WRITE: struct.Struct("<BHB"),
+    OperationKind.LOAD: struct.Struct("<BB"),
 }
 IDLE: Final = bytes([OperationKind.IDLE])
 KEEP: Final = bytes([OperationKind.KEEP])
@@ -59,29 +59,9 @@ class Operation(NamedTuple):
     end: int
 
 
-def encode_press(button: int) -> bytes:
-    """Encode a step with the button of index 0 to 6 in `emulator.BUTTONS`."""
-    return bytes([button])
-
-
-def encode_wait(frames: int) -> bytes:
-    """Encode the playing of `frames` frames without a change of keys."""
-    return bytes([OperationKind.WAIT]) + struct.pack("<H", frames)
-
-
-def encode_hold(buttons: int, frames: int) -> bytes:
-    """Encode the playing of `frames` frames with exactly the buttons of these bits down."""
-    return bytes([OperationKind.HOLD]) + struct.pack("<BH", buttons, frames)
-
-
-def encode_write(address: int, value: int) -> bytes:
-    """Encode the writing of a byte into the game's memory."""
-    return bytes([OperationKind.WRITE]) + struct.pack("<HB", address, value)
-
-
-def encode_load(number: int) -> bytes:
-    """Encode the loading of the saved state `number`."""
-    return bytes([OperationKind.LOAD, number])
+def encode_operation(kind: OperationKind, *fields: int) -> bytes:
+    """Encode an operation with the fields `first` and `second` of its `Operation`."""
+    return _FIELDS[kind].pack(kind, *fields)
 
 
 def decode_operation(data: bytes, offset: int) -> Operation:
@@ -94,7 +74,7 @@ def decode_operation(data: bytes, offset: int) -> Operation:
     fields = _FIELDS[OperationKind(kind)]
     if offset + fields.size > len(data):
         raise ValueError("the last operation is cut off")
-    first, second = (*fields.unpack_from(data, offset), 0)[:2]
+    _, first, second = (*fields.unpack_from(data, offset), 0)[:3]
     frames = {OperationKind.WAIT: first, OperationKind.HOLD: second}.get(OperationKind(kind))
     if frames is not None and not 1 <= frames <= MAX_FRAMES:
         raise ValueError(f"an operation of {frames} frames")

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from hashlib import sha256
 
 from Daddy.pokemon.inputs import emulator_operations, recording_format
+from Daddy.pokemon.inputs.emulator_operations import OperationKind
 from Daddy.pokemon.inputs.recording_format import DIGEST_FRAMES, Recording
 
 _LONGEST = 4
@@ -65,7 +66,9 @@ class InputRecorder:
         """Record the loading of a saved state or a first state; any other ends the recording."""
         number = self._saved_states.get(sha256(state).digest())
         if number is not None:
-            self.record_operation(emulator_operations.encode_load(number), 0, read_memory)
+            self.record_operation(
+                emulator_operations.encode_operation(OperationKind.LOAD, number), 0, read_memory
+            )
         elif not self._operations:
             self._start = recording_format.state_id(self._rom_sha1, self._pyboy, state)
             self.record_save(state, read_memory)

@@ -8,17 +8,17 @@ from hypothesis import strategies as st
 
 from Daddy.pokemon.emulator import BUTTONS, FRAMES_PER_STEP
 from Daddy.pokemon.inputs import emulator_operations as ops
-from Daddy.pokemon.inputs.emulator_operations import OperationKind
+from Daddy.pokemon.inputs.emulator_operations import OperationKind, encode_operation
 from Daddy.pokemon.ram_map import RANDOM
 
 FRAMES = st.integers(1, ops.MAX_FRAMES)
 ADDRESSES = st.one_of(st.integers(0xC000, 0xDFFF), st.sampled_from(RANDOM))
 DONE = st.one_of(
-    st.integers(0, 6).map(ops.encode_press),
+    st.integers(0, 6).map(lambda button: bytes([button])),
     st.just(ops.IDLE),
-    FRAMES.map(ops.encode_wait),
-    st.builds(ops.encode_hold, st.integers(0, 127), FRAMES),
-    st.builds(ops.encode_write, ADDRESSES, st.integers(0, 255)),
+    st.builds(encode_operation, st.just(OperationKind.WAIT), FRAMES),
+    st.builds(encode_operation, st.just(OperationKind.HOLD), st.integers(0, 127), FRAMES),
+    st.builds(encode_operation, st.just(OperationKind.WRITE), ADDRESSES, st.integers(0, 255)),
     st.just(ops.KEEP),
 )
 
@@ -49,16 +49,16 @@ def test_any_bytes_are_operations_within_bounds_or_a_value_error(data: bytes) ->
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (ops.encode_wait(0), "0 frames"),
-        (ops.encode_wait(6_145), "6145 frames"),
-        (ops.encode_hold(128, 1), "buttons 0x80"),
-        (ops.encode_write(0xFF50, 1), "0xff50"),
-        (ops.encode_write(0x2000, 1), "0x2000"),
-        (ops.encode_load(0), "never saved"),
-        (ops.KEEP + ops.encode_load(1), "never saved"),
+        (encode_operation(OperationKind.WAIT, 0), "0 frames"),
+        (encode_operation(OperationKind.WAIT, 6_145), "6145 frames"),
+        (encode_operation(OperationKind.HOLD, 128, 1), "buttons 0x80"),
+        (encode_operation(OperationKind.WRITE, 0xFF50, 1), "0xff50"),
+        (encode_operation(OperationKind.WRITE, 0x2000, 1), "0x2000"),
+        (encode_operation(OperationKind.LOAD, 0), "never saved"),
+        (ops.KEEP + encode_operation(OperationKind.LOAD, 1), "never saved"),
         (ops.KEEP * 65, "more than 64 states"),
         (b"\x0d", "no operation 13"),
-        (ops.encode_wait(3)[:2], "cut off"),
+        (encode_operation(OperationKind.WAIT, 3)[:2], "cut off"),
     ],
 )
 def test_what_asks_for_more_than_there_is_is_refused(data: bytes, said: str) -> None:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from Daddy.core.errors import FileError
 from Daddy.pokemon.inputs import emulator_operations as ops
 from Daddy.pokemon.inputs import recording_format
+from Daddy.pokemon.inputs.emulator_operations import OperationKind, encode_operation
 from Daddy.pokemon.inputs.recording_format import (
     DIGEST_BYTES,
     Recording,
@@ -52,9 +53,9 @@ def test_a_recording_is_read_as_it_was_written(done: list[bytes], name: str) -> 
 
 
 def test_moments_are_named_by_game_pyboy_and_all_that_was_done() -> None:
-    recording = made(ops.encode_press(1) * 3)
+    recording = made(bytes([1]) * 3)
     others = [
-        replace(recording, operations=ops.encode_press(1) * 4),
+        replace(recording, operations=bytes([1]) * 4),
         replace(recording, rom_sha1="b" * 40),
         replace(recording, pyboy="2.8.0"),
         replace(recording, start="c" * 64),
@@ -66,7 +67,7 @@ def test_moments_are_named_by_game_pyboy_and_all_that_was_done() -> None:
 
 @given(st.data())
 def test_a_changed_or_torn_file_is_a_sentence(data: st.DataObject) -> None:
-    whole = encode_recording(made(ops.encode_press(4) * 600))
+    whole = encode_recording(made(bytes([4]) * 600))
     at = data.draw(st.integers(0, len(whole) - 1))
     other = bytearray(whole)
     other[at] ^= data.draw(st.integers(1, 255))
@@ -118,7 +119,12 @@ def test_digests_must_be_as_many_as_the_operations_ask_for() -> None:
 
 @pytest.mark.parametrize(
     ("tail", "more"),
-    [(ops.encode_write(0xC000, 7), 8), (ops.KEEP + ops.encode_load(0), 8), (ops.KEEP, 0), (b"", 0)],
+    [
+        (encode_operation(OperationKind.WRITE, 0xC000, 7), 8),
+        (ops.KEEP + encode_operation(OperationKind.LOAD, 0), 8),
+        (ops.KEEP, 0),
+        (b"", 0),
+    ],
     ids=["a byte is written", "back to a moment", "a moment is kept", "nothing"],
 )
 def test_what_is_done_in_no_time_after_the_last_frame_is_not_believed(
@@ -134,9 +140,9 @@ def test_what_is_done_in_no_time_after_the_last_frame_is_not_believed(
     "inflated",
     [
         bytes(recording_format.OPERATIONS_LIMIT + 1),
-        ops.encode_wait(6_144) * 30_000,
+        encode_operation(OperationKind.WAIT, 6_144) * 30_000,
         b"\x05" * (64 << 20),
-        ops.KEEP + ops.encode_load(0) * (recording_format.MAX_LOADS + 1),
+        ops.KEEP + encode_operation(OperationKind.LOAD, 0) * (recording_format.MAX_LOADS + 1),
     ],
     ids=["a byte too many", "too many frames", "a bomb", "too many returns"],
 )
