@@ -247,10 +247,5 @@ def _evaluate(args: argparse.Namespace) -> int:
     return 0
 
 
-def cli() -> None:
-    """Run `main` and exit with its code."""
-    sys.exit(run_entry(main))
-
-
 if __name__ == "__main__":
-    cli()
+    sys.exit(run_entry(main))

@@ -392,10 +392,5 @@ def _token_files(given: Path | None, stream: Path) -> list[Path]:
     return files
 
 
-def cli() -> None:
-    """Run the installed command."""
-    sys.exit(run_entry(main, private=True))
-
-
 if __name__ == "__main__":
-    cli()
+    sys.exit(run_entry(main, private=True))
