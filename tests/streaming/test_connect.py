@@ -403,7 +403,7 @@ def test_a_host_whose_key_is_not_known_is_left_to_a_person(node: LoginNode, tmp_
     code, output = node.connect(tmp_path)
     assert code == 8
     assert "the host key of cluster is not known here yet" in output
-    assert "run once: ssh cluster" in output
+    assert f"run once: ssh -F {node.login.config} cluster" in output
 
 
 def test_a_refused_login_is_not_tried_again(node: LoginNode, tmp_path: Path) -> None:
@@ -411,4 +411,4 @@ def test_a_refused_login_is_not_tried_again(node: LoginNode, tmp_path: Path) -> 
     code, output = node.connect(tmp_path)
     assert code == 8
     assert "cluster refuses this login" in output
-    assert "ssh-copy-id cluster" in output
+    assert f"ssh-copy-id -F {node.login.config} cluster" in output

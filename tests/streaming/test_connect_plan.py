@@ -128,6 +128,15 @@ def test_what_only_a_person_can_mend_is_not_tried_again(line: str, word: str, fi
     assert fix in course.remedy
 
 
+def test_what_a_person_shall_type_names_the_port() -> None:
+    target = replace(TARGET, ssh_options=("-p", "2222"))
+    changed = after(CallEnd(255, ("REMOTE HOST IDENTIFICATION HAS CHANGED",)), target=target)
+    forget = "ssh-keygen -R '[login1.site.edu]:2222', then ssh -p 2222 anna@login1.site.edu"
+    assert forget in changed.remedy
+    refused = after(CallEnd(255, ("Permission denied (publickey).",)), target=target)
+    assert "install a key: ssh-copy-id -p 2222 anna@login1.site.edu" in refused.remedy
+
+
 def test_the_key_that_setup_made_is_the_second_way_when_ones_own_login_takes_more() -> None:
     course = after(DENIED, target=CONFINED)
     assert course.route is StreamRoute.PORT

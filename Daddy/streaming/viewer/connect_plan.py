@@ -14,6 +14,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from itertools import pairwise
 from typing import NamedTuple
 
 from Daddy.core.attach_command import OWN_FILES, TELL_HOSTS, attach_command
@@ -59,6 +60,10 @@ class LoginTarget:
     @property
     def host(self) -> str:
         return self.login.rpartition("@")[2]
+
+    def typed(self, program: str = "ssh") -> str:
+        """Return the command that a person types to log in, with config, port and key."""
+        return shlex.join([program, *self.ssh_options, self.login])
 
 
 _OPTIONS = (
@@ -176,7 +181,6 @@ class ConnectPlan:
         return _next_route(plan, self.route, why, fix)
 
     def failures(self) -> list[str]:
-        """Return a sentence for each failed route."""
         return [f"not by {self.describe_route(route)}: {why}" for route, why in self.failed]
 
     def describe_route(self, route: StreamRoute) -> str:
@@ -231,7 +235,9 @@ def diagnose(route: StreamRoute, end: CallEnd, target: LoginTarget) -> Diagnosis
         return Diagnosis(FailureKind.NEXT_ROUTE, *_explain_no_forward(route, target))
     for kind, sign, why, fix in _SIGNS:
         if sign in stderr:
-            facts = {"login": target.login, "host": target.host}
+            port = dict(pairwise(target.ssh_options)).get("-p")
+            known = shlex.quote(f"[{target.host}]:{port}" if port else target.host)
+            facts = {"login": target.login, "known": known, "ssh": target.typed()}
             return Diagnosis(kind, why.format(**facts), fix.format(**facts))
     lines = [clean_text(line, 200).strip() for line in end.stderr if not _NO_REASON.match(line)]
     last = f"it ended with status {end.exit_status} and gave no reason"
@@ -256,7 +262,7 @@ def _diagnose_denied(route: StreamRoute, target: LoginTarget) -> Diagnosis:
     return Diagnosis(
         FailureKind.ASK_PERSON,
         f"{target.login} refuses this login",
-        f"try: ssh {target.login} true; install a key: ssh-copy-id {target.login}",
+        f"try: {target.typed()} true; install a key: {target.typed('ssh-copy-id')}",
     )
 
 
@@ -275,10 +281,10 @@ _NO_REASON = re.compile(
 _SIGNS = (
     (FailureKind.ASK_PERSON, "REMOTE HOST IDENTIFICATION HAS CHANGED",
      "{login} shows another host key than before",
-     "ask the cluster's people whether it changed; if so: ssh-keygen -R {host}, then ssh {login}"),
+     "ask the cluster's people whether it changed; if so: ssh-keygen -R {known}, then {ssh}"),
     (FailureKind.ASK_PERSON, "Host key verification failed",
      "the host key of {login} is not known here yet",
-     "run once: ssh {login}; compare the fingerprint with the cluster's page and answer yes"),
+     "run once: {ssh}; compare the fingerprint with the cluster's page and answer yes"),
     (FailureKind.RETRY, "Could not resolve hostname", "the name of {login} cannot be resolved",
      "is it spelt right, are you online, does it need a VPN?"),
     (FailureKind.RETRY, "Connection refused", "{login} refuses connections", "is the port right?"),
