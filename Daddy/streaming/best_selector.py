@@ -17,7 +17,6 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from Daddy.core.shared_types import AgentReport
 from Daddy.streaming.protocol.messages import TelemetryRow
 
 
@@ -35,13 +34,13 @@ class Candidate(NamedTuple):
     """Describes an agent that could be featured; ``reported_at`` in monotonic seconds."""
 
     key: AgentKey
-    report: AgentReport | TelemetryRow
+    report: TelemetryRow
     reported_at: float
     episode_left_s: float = math.inf
 
     @property
     def rank(self) -> tuple[int, float, float]:
-        return (score(self.report), self.report.episode_return, self.reported_at)
+        return (self.report.score, self.report.episode_return, self.reported_at)
 
 
 class FeaturedAgent(NamedTuple):
@@ -71,11 +70,6 @@ class Selection(NamedTuple):
 
     places: tuple[FeaturedAgent, ...]
     reasons: tuple[str, ...] = ()
-
-
-def score(report: AgentReport | TelemetryRow) -> int:
-    """Return badges plus story flags."""
-    return report.badges + report.story_flags
 
 
 def select_top(

@@ -146,7 +146,7 @@ class Relay:
         if polls:
             segments += self._spool.read_new_segments()
         if segments:
-            scheduler.add_segments(self._duplicates.remove_duplicates(segments), now)
+            scheduler.add_segments(map(self._duplicates.without_repeated, segments), now)
         for reason in scheduler.choose_agents(now) if polls else ():
             self._record("log", {"text": reason})
             self._viewer.send(note_message(reason))

@@ -7,7 +7,7 @@ import random
 from statistics import mean, median
 
 from Daddy.core.shared_types import AgentReport
-from Daddy.streaming.best_selector import AgentKey, FeaturedAgent, FeaturingRules, score, select_top
+from Daddy.streaming.best_selector import AgentKey, FeaturedAgent, FeaturingRules, select_top
 from Daddy.streaming.login.fleet_state import FleetState
 from Daddy.streaming.protocol.messages import row_from_report
 from Daddy.streaming.protocol.spool_segment import Segment
@@ -28,8 +28,8 @@ def _simulate(hours: float, rules: FeaturingRules, seed: int = 1) -> dict[str, f
     places: tuple[FeaturedAgent, ...] = ()
     shown, dwells, shares = dict[AgentKey, int](), list[int](), list[float]()
     for now in range(seconds):
-        ranks = [agent.report(index, now) for index, agent in enumerate(agents)]
-        rows = tuple(row_from_report(report) for report in ranks)
+        reports = (agent.report(index, now) for index, agent in enumerate(agents))
+        rows = tuple(map(row_from_report, reports))
         fleet.add_segments([Segment(now, "slot-0", "bench", "", "0", 1000 * now, rows, {})], now)
         candidates = fleet.candidates(now)
         before, places = places, select_top(candidates, places, PLACES, now, rules).places
@@ -37,8 +37,8 @@ def _simulate(hours: float, rules: FeaturingRules, seed: int = 1) -> dict[str, f
             dwells.append(now - shown.pop(gone))
         for place in places:
             shown.setdefault(place.key, now)
-        best = sum(sorted((score(report) for report in ranks), reverse=True)[:PLACES])
-        seen = sum(score(ranks[place.key.agent]) for place in places)
+        best = sum(sorted((row.score for row in rows), reverse=True)[:PLACES])
+        seen = sum(rows[place.key.agent].score for place in places)
         shares.append(seen / best if best else 1.0)
     return {
         "median_dwell_s": float(median(dwells or [seconds])),

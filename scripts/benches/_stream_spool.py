@@ -17,18 +17,15 @@ from pathlib import Path
 
 import numpy as np
 
-from Daddy.core.clock import SystemClock
-from Daddy.streaming.protocol.handshake import ensure_token, load_tokens
-from Daddy.streaming.protocol.messages import Subscription
-from Daddy.streaming.relay import make_relay
+from Daddy.streaming.protocol.handshake import ensure_token
 from Daddy.streaming.viewer.receiver import Receiver
 from scripts.benches._stream_links import learner
 from scripts.benches._stream_login import wait_for
+from scripts.benches._stream_viewing import relay_and_viewer
 from scripts.benches._stream_watcher import AGENTS, LOOK_S, Notes
 
 DELAYS_S = (0.0, 0.5, 1.0)
 SECONDS, QUICK_SECONDS = 20.0, 3.0
-FPS = 15.0
 COPY_EVERY_S = 0.02
 
 
@@ -44,22 +41,13 @@ def _late(corpus: bytes, delay_s: float, quick: bool) -> dict[str, float]:
         (run / "stream" / "spool").mkdir(parents=True)
         (job / "spool").mkdir(parents=True)
         ensure_token(token, "bench")
-        clock, stop = SystemClock(), threading.Event()
-        receiver = Receiver(0, lambda: load_tokens([token]), Subscription(AGENTS, FPS), clock)
-        relay = make_relay(run, receiver.port, [token], Subscription(AGENTS, FPS), "spool", clock)
-        thread = threading.Thread(target=relay.serve_until, args=(stop,), daemon=True)
         with (
             _copier(job / "spool", run / "stream" / "spool", "*", delay_s),
             _copier(run / "stream", job, "wanted.json", delay_s),
             learner(job, corpus),
+            relay_and_viewer(run, token) as receiver,
         ):
-            thread.start()
-            try:
-                return _watch(receiver, QUICK_SECONDS if quick else SECONDS)
-            finally:
-                stop.set()
-                thread.join(5)
-                receiver.close()
+            return _watch(receiver, QUICK_SECONDS if quick else SECONDS)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from statistics import median
 
@@ -41,12 +41,7 @@ def first_picture(corpus: bytes, quick: bool) -> dict[str, float]:
 
 
 def _join(run: Path, token: Path) -> float:
-    clock, stop = SystemClock(), threading.Event()
-    receiver = Receiver(0, lambda: load_tokens([token]), Subscription(AGENTS, 15.0), clock)
-    relay = make_relay(run, receiver.port, [token], Subscription(AGENTS, 15.0), "spool", clock)
-    thread = threading.Thread(target=relay.serve_until, args=(stop,), daemon=True)
-    thread.start()
-    try:
+    with relay_and_viewer(run, token) as receiver:
         wait_for(
             lambda: receiver.current_scene(AGENTS).connected, "no relay came to the bench's viewer"
         )
@@ -55,10 +50,21 @@ def _join(run: Path, token: Path) -> float:
             lambda: receiver.current_scene(AGENTS).frames, "no picture came to the bench's viewer"
         )
         return time.monotonic() - began
-    finally:
-        stop.set()
-        thread.join(5)
-        receiver.close()
+
+
+@contextmanager
+def relay_and_viewer(run: Path, token: Path) -> Iterator[Receiver]:
+    """Run a relay of ``run`` that reads the spool, and yield its viewer."""
+    clock, stop, wanted = SystemClock(), threading.Event(), Subscription(AGENTS, 15.0)
+    with closing(Receiver(0, lambda: load_tokens([token]), wanted, clock)) as receiver:
+        relay = make_relay(run, receiver.port, [token], wanted, "spool", clock)
+        thread = threading.Thread(target=relay.serve_until, args=(stop,), daemon=True)
+        thread.start()
+        try:
+            yield receiver
+        finally:
+            stop.set()
+            thread.join(5)
 
 
 def viewer_cpu(pictures: Sequence[bytes], quick: bool) -> dict[str, object]:

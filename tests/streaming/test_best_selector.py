@@ -32,7 +32,7 @@ def agent(name: str, score: int = 0, gain: float = 0.0, seen: float = 100.0, epi
         int(agent), badges=score // 2, story_flags=score - score // 2, episode_return=gain,
         episode=episode,
     )  # fmt: skip
-    return Candidate(AgentKey(peer, int(agent)), facts, seen)
+    return Candidate(AgentKey(peer, int(agent)), row_from_report(facts), seen)
 
 
 def place(name: str, since: float, episode: int = 0, ended: float | None = None) -> FeaturedAgent:

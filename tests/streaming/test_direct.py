@@ -246,10 +246,10 @@ def test_a_picture_is_shown_once_whichever_way_came_first() -> None:
     ways = [make_segment(1, 2), make_segment(3), make_segment(1, 2, 3, 4)]
     kept = [
         [picture.captured_ms for picture in segment.pictures]
-        for segment in sieve.remove_duplicates(ways)
+        for segment in map(sieve.without_repeated, ways)
     ]
     assert kept == [[1, 2], [3], [4]]
-    (after,) = sieve.remove_duplicates([make_segment(1, incarnation="b")])
+    after = sieve.without_repeated(make_segment(1, incarnation="b"))
     assert len(after.pictures) == 1, "a successor's clock has nothing to do with it"
 
 

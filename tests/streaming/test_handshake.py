@@ -172,7 +172,7 @@ def test_the_greeting_tells_nothing_but_versions_role_nonce_and_key_ids() -> Non
 
 
 def test_a_token_file_may_hold_labels_and_comments() -> None:
-    text = f"# mine\n{TOKEN.to_line()}\n\n{OTHER.secret.hex()}\n"
+    text = f"# mine\n{TOKEN.secret.hex()} {TOKEN.label}\n\n{OTHER.secret.hex()}\n"
     assert parse_tokens(text) == (TOKEN, Token(OTHER.secret))
     with pytest.raises(ValueError, match="line 2"):
         parse_tokens("\nabc\n")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Any
@@ -123,7 +123,7 @@ class FleetState:
         """Return the peers by name; rows refer to them by their index in this list."""
         return sorted(self._peers.values(), key=lambda peer: peer.name)
 
-    def status_fields(self, featured: Sequence[AgentKey], now: float) -> dict[str, Any]:
+    def status_fields(self, featured: Iterable[AgentKey], now: float) -> dict[str, Any]:
         """Return fields of a STATUS; map names of featured agents' peers take precedence."""
         peers = self._ordered()
         names: dict[int, str] = {}

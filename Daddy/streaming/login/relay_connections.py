@@ -12,7 +12,7 @@ import os
 import random
 import select
 import socket
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -262,11 +262,8 @@ class Deduplicator:
     def __init__(self) -> None:
         self._newest: dict[tuple[str, str, int], int] = {}
 
-    def remove_duplicates(self, segments: Iterable[Segment]) -> list[Segment]:
-        """Return the segments without pictures that an earlier segment also had."""
-        return [self._filter(segment) for segment in segments]
-
-    def _filter(self, segment: Segment) -> Segment:
+    def without_repeated(self, segment: Segment) -> Segment:
+        """Return the segment without pictures that an earlier segment also had."""
         new = []
         for picture in segment.pictures:
             key = (segment.peer, segment.incarnation, picture.agent)

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from Daddy.streaming.best_selector import AgentKey, FeaturedAgent, FeaturingRules, score, select_top
+from Daddy.streaming.best_selector import AgentKey, FeaturedAgent, FeaturingRules, select_top
 from Daddy.streaming.login import flow_control
 from Daddy.streaming.login.fleet_state import FleetState
 from Daddy.streaming.protocol.framing import BODY_LIMIT, Message, MessageKind, ProtocolError
@@ -41,6 +41,7 @@ class StreamScheduler:
         self.direct: frozenset[str] = frozenset()
         """Jobs that the relay is connected to; it reads the spool of the others."""
         self.streams: dict[AgentKey, FeaturedStream] = {}
+        """The featured agents, by place."""
         self._rules = rules
         self._rate = flow_control.RateController()
         self._places: tuple[FeaturedAgent, ...] = ()
@@ -50,14 +51,9 @@ class StreamScheduler:
         self._last_pictures: dict[AgentKey, CapturedPicture] = {}
         """The last picture sent of each agent; the least recently sent is dropped first."""
 
-    @property
-    def featured(self) -> tuple[AgentKey, ...]:
-        """The featured agents, by place."""
-        return tuple(self.streams)
-
     def wanted_agents(self) -> dict[str, frozenset[int]]:
-        peers = {key.peer for key in self.featured}
-        return {p: frozenset(k.agent for k in self.featured if k.peer == p) for p in peers}
+        peers = {key.peer for key in self.streams}
+        return {p: frozenset(k.agent for k in self.streams if k.peer == p) for p in peers}
 
     def add_segments(self, segments: Iterable[Segment], now: float) -> None:
         """Store new segments: telemetry at once, pictures at the pace of their capture."""
@@ -77,7 +73,7 @@ class StreamScheduler:
     def choose_agents(self, now: float) -> tuple[str, ...]:
         """Choose the featured agents and return a sentence for each change."""
         candidates, wanted = self.fleet.candidates(now), self.subscription
-        self._best = max((score(agent.report) for agent in candidates), default=0)
+        self._best = max((agent.report.score for agent in candidates), default=0)
         pins = [AgentKey(*pin) for pin in wanted.pins]
         selection = select_top(candidates, self._places, wanted.top_k, now, self._rules, pins)
         self._places = selection.places
@@ -99,7 +95,6 @@ class StreamScheduler:
         self.streams = {key: self._new_stream(key) for key in self.streams}
 
     def lacks_picture(self) -> bool:
-        """Return True if some featured agent has no picture yet."""
         return not self.streams.keys() <= self._last_pictures.keys()
 
     def handle_viewer_message(self, message: Message, now: float) -> tuple[str, ...]:
@@ -152,17 +147,15 @@ class StreamScheduler:
     def status_messages(self, now: float) -> list[Message]:
         """Return a STATUS of the run, and a TELEM of all agents, featured ones first."""
         rows = self.fleet.telemetry_rows({key: s.stream for key, s in self.streams.items()}, now)
-        status = self.run_status(now).to_body()
-        return [Message(MessageKind.STATUS, status), Message(MessageKind.TELEM, pack_rows(rows))]
-
-    def run_status(self, now: float) -> Status:
-        return replace(
+        status = replace(
             self.about,
             best=self._best,
             delay_s=self._delay_s,
             direct=tuple(sorted(self.direct)),
-            **self.fleet.status_fields(self.featured, now),
+            **self.fleet.status_fields(self.streams, now),
         )
+        telemetry = Message(MessageKind.TELEM, pack_rows(rows))
+        return [Message(MessageKind.STATUS, status.to_body()), telemetry]
 
 
 def note_message(text: str) -> Message:

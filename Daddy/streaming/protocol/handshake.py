@@ -65,9 +65,6 @@ class Token:
         """Eight hexadecimal digits that identify the token without revealing it."""
         return hashlib.sha256(_DOMAIN + b"key-id " + self.secret).hexdigest()[:8]
 
-    def to_line(self) -> str:
-        return f"{self.secret.hex()} {self.label}".rstrip()
-
 
 def parse_tokens(text: str) -> tuple[Token, ...]:
     """Return tokens, one a line: 64 hex digits, label. ValueError names a bad line by number."""
@@ -317,8 +314,8 @@ def ensure_token(path: Path, label: str) -> None:
     """Create ``path`` with a new token, readable by its owner only, unless ``path`` exists."""
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        token = Token(secrets.token_bytes(TOKEN_BYTES), label)
-        create_exclusive(path, f"{token.to_line()}\n".encode(), mode=0o600)
+        line = f"{secrets.token_hex(TOKEN_BYTES)} {label}\n"
+        create_exclusive(path, line.encode(), mode=0o600)
 
 
 def load_tokens(paths: Iterable[Path]) -> tuple[Token, ...]:

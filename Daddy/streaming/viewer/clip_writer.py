@@ -27,7 +27,7 @@ from Daddy.streaming.protocol import frame_codec
 from Daddy.streaming.viewer.draw_list import THEMES, Theme, unpack_pixels
 from Daddy.streaming.viewer.key_bindings import WindowAction
 
-_ENCODE_S = 300.0
+_ENCODE_S, _SCALE = 300.0, 2
 
 
 def check_video_path(path: Path) -> None:
@@ -46,31 +46,30 @@ def write_video(
     pictures: Sequence[bytes],
     per_second: float,
     report: Callable[[str], None] = lambda _: None,
-    scale: int = 2,
     theme: Theme = THEMES[1],
 ) -> None:
-    """Write `pictures` to `path`, `scale` times as large: MP4 for .mp4, else GIF. FileError.
+    """Write `pictures` to `path` at twice their size: MP4 for .mp4, else GIF. FileError.
 
     `report` gets a line of progress with each picture of a GIF.
     """
     if not pictures:
         raise FileError(f"nothing was played, so {path} was not written", "play for longer")
     if path.suffix.lower() == ".mp4":
-        _mp4(path, pictures, per_second, scale, theme)
+        _mp4(path, pictures, per_second, theme)
     else:
-        _gif(path, pictures, per_second, report, scale, theme)
+        _gif(path, pictures, per_second, report, theme)
 
 
 def _gif(
     path: Path, pictures: Sequence[bytes], per_second: float, report: Callable[[str], None],
-    scale: int, theme: Theme,
+    theme: Theme,
 ) -> None:  # fmt: skip
     """Write a GIF; equal pictures in a row become one picture that is shown for longer."""
     runs = [(picture, len(list(same))) for picture, same in groupby(pictures)]
 
     def draw(number: int, picture: bytes) -> Any:
         report(f"drew {number:,} of {len(runs):,} different pictures")
-        return _image(picture, scale, theme)
+        return _image(picture, theme)
 
     frames = (draw(number, picture) for number, (picture, _) in enumerate(runs))
     tick_ms = 10 * round(100 / per_second)
@@ -80,24 +79,22 @@ def _gif(
     write_atomic(path, gif.getvalue())
 
 
-def _image(picture: bytes, scale: int, theme: Theme) -> Any:
+def _image(picture: bytes, theme: Theme) -> Any:
     from PIL import Image
 
     image = Image.frombytes("P", (SCREEN_WIDTH, SCREEN_HEIGHT), unpack_pixels(picture))
     image.putpalette([part for shade in theme.shades for part in shade])
-    return image.resize((SCREEN_WIDTH * scale, SCREEN_HEIGHT * scale), Image.Resampling.NEAREST)
+    return image.resize((SCREEN_WIDTH * _SCALE, SCREEN_HEIGHT * _SCALE), Image.Resampling.NEAREST)
 
 
-def _mp4(
-    path: Path, pictures: Sequence[bytes], per_second: float, scale: int, theme: Theme
-) -> None:
+def _mp4(path: Path, pictures: Sequence[bytes], per_second: float, theme: Theme) -> None:
     """Write an MP4 from raw grey pixels with ffmpeg."""
     greys = tuple(sum(shade) // 3 for shade in theme.shades)
     with tempfile.TemporaryDirectory(prefix="daddy-film-") as scratch:
         raw, video = Path(scratch) / "film.raw", Path(scratch) / "film.mp4"
         with raw.open("wb") as stream:
             stream.writelines(unpack_pixels(picture, greys) for picture in pictures)
-        size, larger = f"{SCREEN_WIDTH}x{SCREEN_HEIGHT}", f"scale=iw*{scale}:ih*{scale}"
+        size, larger = f"{SCREEN_WIDTH}x{SCREEN_HEIGHT}", f"scale=iw*{_SCALE}:ih*{_SCALE}"
         argv = ["ffmpeg", "-loglevel", "error", "-y", "-f", "rawvideo", "-pix_fmt", "gray"]
         argv += ["-s", size, "-r", f"{per_second:.4f}", "-i", str(raw)]
         argv += ["-vf", f"{larger}:flags=neighbor", "-pix_fmt", "yuv420p"]

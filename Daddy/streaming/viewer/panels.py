@@ -13,6 +13,7 @@ from Daddy.streaming.viewer.draw_list import (
     DEPTH,
     HEIGHT,
     LINE,
+    PAD,
     Box,
     Colour,
     Curve,
@@ -35,7 +36,6 @@ from Daddy.streaming.viewer.view_model import Panel, Scene
 _CURVE = 2 * LINE
 _ROOMY = 120
 """Width of a picture in letter pixels from which the text below keeps to its edges."""
-_PAD = 4
 
 ColouredText = tuple[str, Colour]
 
@@ -79,7 +79,7 @@ def _draw_texts(
     panel: Panel, place: PanelLayout, words: Rect, text: int, theme: Theme
 ) -> Iterator[Item]:
     """Draw name and score, badges, facts, and the return curve if there is room."""
-    beside, pad = place.position is TextPosition.BESIDE, _PAD * text
+    beside, pad = place.position is TextPosition.BESIDE, PAD * text
     y = words.y + (0 if beside else pad)
     yield from _draw_title(panel, words, y, text, theme, job=not beside)
     if place.position is TextPosition.BARE:
@@ -244,7 +244,7 @@ def draw_band(
 
     Results are cached, as a large map takes longer to draw than the rest of the window.
     """
-    pad = _PAD * text
+    pad = PAD * text
     left = Rect(room.x, room.y, room.width * 4 // 7 - pad, room.height)
     right = Rect(left.right + pad, room.y, room.right - left.right - pad, room.height)
     inner = Rect(right.x + pad, right.y + pad, right.width - 2 * pad, right.height - 2 * pad)
@@ -262,7 +262,7 @@ def draw_band(
 
 def _draw_maps(places: Sequence[MapView], room: Rect, text: int, theme: Theme) -> Iterator[Item]:
     count = max(1, min(len(places), room.width // max(1, room.height * 3 // 5), 4))
-    wide, pad = room.width // count, _PAD * text
+    wide, pad = room.width // count, PAD * text
     for index, place in enumerate(places[:count]):
         gap = pad if index < count - 1 else 0
         rect = Rect(room.x + index * wide, room.y, wide - gap, room.height)
@@ -275,7 +275,7 @@ def _draw_maps(places: Sequence[MapView], room: Rect, text: int, theme: Theme) -
 
 def _draw_map(place: MapView, rect: Rect, text: int, theme: Theme) -> Iterator[Item]:
     yield Box(rect, theme.panel, theme.faint)
-    pad = _PAD * text
+    pad = PAD * text
     inner = Rect(rect.x + pad, rect.y + pad, rect.width - 2 * pad, rect.height - 2 * pad)
     agents = str(len(place.dots)) if text_width(place.name, text) < inner.width else ""
     yield from draw_both_ends(inner, inner.y, text, (place.name, theme.ink), (agents, theme.soft))

@@ -325,9 +325,9 @@ def _key_name(event: Any) -> str:
 class GameWindow:
     """Shows only the game's picture, and collects the person's keys."""
 
-    def __init__(self, caption: str, scale: int = 4) -> None:
+    def __init__(self, caption: str) -> None:
         """Open the window. Raise NetworkError without a display."""
-        size = (SCREEN_WIDTH * scale, SCREEN_HEIGHT * scale)
+        size = (4 * SCREEN_WIDTH, 4 * SCREEN_HEIGHT)
         self._surface = _open_display(caption, size, 0, "play into a file: --gif FILE")
         self.caption, self._rect = caption, Rect(0, 0, *size)
         self.held: set[str] = set()
