@@ -26,11 +26,6 @@ REQUIRED_BITS: Final = sum(1 << item for item in REQUIRED_ITEMS)
 HM_BITS: Final = sum(1 << item for item in range(_FIRST_HM, _FIRST_TM))
 
 
-def read_bag(image: Image) -> tuple[tuple[int, int], ...]:
-    """Return the bag's pairs of item and quantity, as many as its count byte says (max 20)."""
-    return read_item_pairs(image, ram.BAG_COUNT, ram.BAG, ram.BAG_SIZE)
-
-
 def read_item_pairs(image: Image, count: int, first: int, most: int) -> tuple[tuple[int, int], ...]:
     """Return pairs from address `first` on, as many as the byte at address `count`, max `most`."""
     listed = span(image, first, 2 * min(byte(image, count), most))

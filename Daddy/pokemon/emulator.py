@@ -135,7 +135,6 @@ class Emulator:
         return image
 
     def write(self, address: int, value: int) -> None:
-        """Write one byte into the game's memory."""
         self._boy.memory[address] = value
         self._record(encode_operation(OperationKind.WRITE, address, value), 0)
 

@@ -73,7 +73,7 @@ class Progress:
     @property
     def bag(self) -> tuple[tuple[int, int], ...]:
         """Pairs of item and quantity, in the bag's order."""
-        return bags.read_bag(self.image)
+        return bags.read_item_pairs(self.image, ram.BAG_COUNT, ram.BAG, ram.BAG_SIZE)
 
     @property
     def moves(self) -> frozenset[int]:
@@ -147,7 +147,6 @@ class Progress:
 
     @property
     def safari_steps(self) -> int:
-        """Steps left in the safari zone."""
         return word(self.image, ram.SAFARI_STEPS)
 
     @property
@@ -157,12 +156,10 @@ class Progress:
 
     @property
     def level_sum(self) -> int:
-        """Sum of the party's levels."""
         return sum(creature.level for creature in self.party)
 
     @property
     def badge_count(self) -> int:
-        """Badges won, 0 to 8."""
         return self.badges.bit_count()
 
     @property
@@ -196,7 +193,7 @@ def read_progress(image: Image) -> Progress:
         screen_x,
         facing >> 2 & 3,
         events,
-        count_story_flags(events),
+        (events & _STORY).bit_count(),
         badges,
         read_party(image),
         bits(image, ram.POKEDEX_SEEN, ram.POKEDEX_BYTES).bit_count(),
@@ -207,7 +204,7 @@ def read_progress(image: Image) -> Progress:
         bool(font & 1),
         ignored != 0,
         byte(image, ram.ENEMY_LEVEL) if in_battle else 0,
-        _enemy_hp(image) if in_battle else 0.0,
+        fraction(word(image, ram.ENEMY_HP), word(image, ram.ENEMY_MAX_HP)) if in_battle else 0.0,
         wins,
         bytes(image),
     )
@@ -259,18 +256,9 @@ def not_started_reason(image: Image, earlier: Image | None = None) -> str | None
     return None
 
 
-def count_story_flags(events: int) -> int:
-    """Count the events that have happened, of the 67 of a normal game."""
-    return (events & _STORY).bit_count()
-
-
 def rewardable_events(events: int) -> int:
     """Return the bits of `events` that can be rewarded: all but `story_order.UNPAID`."""
     return events & _ACHIEVEMENTS
-
-
-def _enemy_hp(image: Image) -> float:
-    return fraction(word(image, ram.ENEMY_HP), word(image, ram.ENEMY_MAX_HP))
 
 
 _SINGLE = bytes_at(

@@ -9,7 +9,7 @@ from Daddy.pokemon.find_rom import cartridge_path
 from Daddy.pokemon.inputs import emulator_operations
 from Daddy.pokemon.inputs.recording_format import Recording, encode_recording
 from Daddy.pokemon.ram_map import RAM_START
-from Daddy.pokemon.recordings.start_prefix import recorder_at_start
+from Daddy.pokemon.starts.find_start_state import recorder_at_start
 from scripts.cartridge.player import Facts, Player, read_facts
 
 

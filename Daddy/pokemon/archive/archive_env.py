@@ -235,10 +235,6 @@ class ArchivedEnv(PokemonRedEnv):
 
     # -- save states and telemetry
 
-    def current_claim(self) -> claim_format.Claim | None:
-        """Return a claim of the inputs since the last claim; None if the log was too long."""
-        return None if self._log is None else self._log.make_claim(self._history.held)
-
     def save_state(self) -> bytes:
         """Return the state, with the history and the inputs since the last claim, as bytes."""
         pressed = {} if self._log is None else {"log": claim_format.log_facts(self._log)}
@@ -254,7 +250,6 @@ class ArchivedEnv(PokemonRedEnv):
         return observation
 
     def telemetry(self) -> tuple[float, ...]:
-        """Return one number for each of `telemetry_names`."""
         now = self._history
         return (*super().telemetry(), now.rank, self._loads, now.lived)
 

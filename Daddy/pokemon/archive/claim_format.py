@@ -73,7 +73,6 @@ class InputLog:
         return self
 
     def make_claim(self, held: Iterable[str]) -> Claim:
-        """Make the claim that the inputs lead to these milestones."""
         return Claim(self.parent, self.start, bytes(self.inputs), frozenset(held))
 
 

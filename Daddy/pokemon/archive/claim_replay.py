@@ -277,7 +277,7 @@ def _play(claim: Claim, task: Mapping[str, Any]) -> dict[str, Any]:
     from Daddy.pokemon.emulator import PYBOY_VERSION
     from Daddy.pokemon.env import PokemonRedEnv
     from Daddy.pokemon.env_state_format import generator_from
-    from Daddy.pokemon.recordings.start_prefix import recorder_at_start
+    from Daddy.pokemon.starts.find_start_state import recorder_at_start
 
     folder, until = Path(task["folder"]), task["until"]
     options, recorder = task["options"], None

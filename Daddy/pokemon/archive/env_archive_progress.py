@@ -55,7 +55,6 @@ class EnvHistory:
         self.restart_try()
 
     def restart_try(self) -> None:
-        """Set the try's step counters to zero."""
         self.since = self.fought = 0
 
     def history_facts(self) -> dict[str, Any]:

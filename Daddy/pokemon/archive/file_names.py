@@ -44,7 +44,6 @@ class StateEntry:
 
     @property
     def file_name(self) -> str:
-        """The name of the state's file."""
         strength = f"p{self.place}-h{self.hp:04d}"
         return f"r{self.rank:03d}-{self.key}-{strength}-{self.age:012d}-{self.sha256}.state"
 
@@ -81,11 +80,9 @@ class Catalogue:
 
     @cached_property
     def hashes(self) -> frozenset[str]:
-        """Hashes of all states."""
         return frozenset(entry.sha256 for entry in self.entries)
 
     def without(self, shas: Iterable[str]) -> Catalogue:
-        """Return a copy of the catalogue without the states of these hashes."""
         removed = frozenset(shas)
         remaining = tuple(entry for entry in self.entries if entry.sha256 not in removed)
         return replace(self, entries=remaining) if removed else self

@@ -56,7 +56,6 @@ class StepState:
         return self.progress.map_id, self.progress.y, self.progress.x
 
     def read_byte(self, address: int) -> int:
-        """Return the byte at `address`."""
         return byte(self.image, address)
 
     def has_badge(self, number: int) -> bool:
@@ -64,11 +63,9 @@ class StepState:
         return bool(self.progress.badges >> number & 1)
 
     def has_event(self, number: int) -> bool:
-        """Return True if event flag `number` is set."""
         return bool(self.progress.events >> number & 1)
 
     def has_item(self, item: int) -> bool:
-        """Return True if `item` is in the bag."""
         return any(held == item for held, _ in self.progress.bag)
 
     def event_write(self, number: int) -> tuple[int, int]:
@@ -127,7 +124,6 @@ class AssistState:
 
     @property
     def names_off(self) -> tuple[str, ...]:
-        """Names of the disabled assists."""
         return tuple(name for name in ASSIST_NAMES if self.is_off(name))
 
     def in_new_game(self) -> AssistState:

@@ -103,7 +103,6 @@ class VerifyingPlayer:
 
     @property
     def frames(self) -> int:
-        """Number of frames played."""
         return self._now.frames
 
     @property
@@ -185,7 +184,6 @@ class VerifyingPlayer:
         self._emulator.watcher, self._emulator.frames_per_picture = watcher, every
 
     def close(self) -> None:
-        """Stop the emulator."""
         self._emulator.close()
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import lru_cache, partial
 from itertools import cycle
 from pathlib import Path
@@ -19,7 +19,8 @@ from typing import Final
 from Daddy.core.atomic_files import read_bounded, sha256_hex
 from Daddy.core.errors import FileError, RomError
 from Daddy.core.rom_identity import Rom
-from Daddy.pokemon.emulator import Emulator
+from Daddy.pokemon.emulator import PYBOY_VERSION, Emulator
+from Daddy.pokemon.inputs.input_recorder import InputRecorder
 from Daddy.pokemon.starts.route_player import RoutePlayer, StuckError
 from Daddy.pokemon.starts.route_view import STEERING, read_view
 from Daddy.pokemon.starts.start_routes import BEGINNING, ROUTES_VERSION, StartRoute, routes_by_name
@@ -142,11 +143,26 @@ def _played(rom: Rom, name: str, folder: StartStateFolder) -> bytes:
     return folder.get_or_make(name, _PLAYED, make)
 
 
-def attempts_to_reach(rom: Rom, name: str) -> list[Callable[[Emulator], None]]:
-    """List functions that play an emulator from power-on to a start state; RomError, StuckError.
+def recorder_at_start(rom: Rom, start: str = "") -> InputRecorder:
+    """Return a recorder with the inputs from power-on to a start state. RomError.
 
-    The states may differ from the stored one. The list is empty for files and recorded states.
+    Of a file and of a state recorded by hand these inputs are unknown: the recording begins at the
+    state, and can be played with that state only.
     """
+    state = start_state(rom, start)
+    for play in _ways_to(rom, start or default_start_name(rom)):
+        recorder = InputRecorder(rom.sha1, rom.name, PYBOY_VERSION)
+        with closing(Emulator(rom.data, recorder)) as emulator, suppress(StuckError):
+            play(emulator)
+            if emulator.dump_state() == state:
+                return recorder
+    recorder = InputRecorder(rom.sha1, rom.name, PYBOY_VERSION)
+    recorder.record_load(state, bytes)
+    return recorder
+
+
+def _ways_to(rom: Rom, name: str) -> list[Callable[[Emulator], None]]:
+    """List functions that play from power-on to a start state, or perhaps to a similar one."""
     if name == BEGINNING:
         return [partial(play_introduction, real=rom.real)]
     folder = open_state_folder(rom.sha1)

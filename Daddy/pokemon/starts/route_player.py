@@ -62,15 +62,8 @@ class WalkMap:
     def __init__(self, rows: int, columns: int, shunned: frozenset[Cell] = frozenset()) -> None:
         self._rows, self._columns = rows, columns
         self._shunned = shunned
-        self._blocked: set[tuple[Cell, str]] = set()
-
-    def mark_blocked(self, cell: Cell, button: str) -> None:
-        """Mark a direction out of `cell` as blocked."""
-        self._blocked.add((cell, button))
-
-    def clear_blocked(self) -> None:
-        """Mark all directions as open again."""
-        self._blocked.clear()
+        self.blocked: set[tuple[Cell, str]] = set()
+        """Blocked directions, each out of a cell."""
 
     def first_button(self, start_map: Cell, goal: Cell) -> str | None:
         """Return the first button of a shortest path to `goal` that is not blocked, or None.
@@ -87,7 +80,7 @@ class WalkMap:
             for button in STEPS:
                 neighbour = cell.neighbour(button)
                 free = neighbour == goal or self._free(neighbour, doorsteps)
-                if free and neighbour not in first and (cell, button) not in self._blocked:
+                if free and neighbour not in first and (cell, button) not in self.blocked:
                     first[neighbour] = first[cell] or button
                     queue.append(neighbour)
         return None
@@ -109,7 +102,7 @@ class RoutePlayer:
         self._flight = cycle(_FLEE)
         self._steps: dict[type[RouteStep], Callable[..., None]] = {
             WalkTo: self._walk_to, TalkUntil: self._talk, ReadUntil: self._read,
-            OpenMenu: self._open_title_menu, ChooseEntry: self._choose,
+            OpenMenu: lambda _: self._open_menu("start", _TOP_LIST), ChooseEntry: self._choose,
             SetOptions: self._set_options, ReadIntroduction: self._read_introduction,
         }  # fmt: skip
 
@@ -194,7 +187,7 @@ class RoutePlayer:
                 raise StuckError(f"found no path to ({step.x}, {step.y})")
             else:
                 reopened += 1
-                ground.clear_blocked()
+                ground.blocked.clear()
                 now = self._press(None)
             if now.progress.map_id == step.to:
                 return
@@ -208,11 +201,8 @@ class RoutePlayer:
             now = self._settle("b")
             if now.cell != before.cell or now.progress.map_id != before.progress.map_id:
                 return now
-        ground.mark_blocked(before.cell, button)
+        ground.blocked.add((before.cell, button))
         return now
-
-    def _open_title_menu(self, _: OpenMenu) -> None:
-        self._open_menu("start", _TOP_LIST)
 
     def _open_menu(self, button: str, last: int) -> None:
         """Press `button`, with long pauses, until the menu of `last` + 1 entries is open."""

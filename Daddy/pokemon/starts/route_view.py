@@ -33,7 +33,6 @@ class Cell(NamedTuple):
     x: int
 
     def neighbour(self, button: str) -> Cell:
-        """Return the next cell in the direction of `button`."""
         down, right = STEPS[button]
         return Cell(self.y + down, self.x + right)
 
@@ -62,7 +61,6 @@ class PlayerView:
 
     @property
     def cell(self) -> Cell:
-        """The cell of the player."""
         return Cell(self.progress.y, self.progress.x)
 
     @property

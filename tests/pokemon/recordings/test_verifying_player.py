@@ -12,20 +12,19 @@ import pytest
 from Daddy.core.errors import RomError
 from Daddy.core.rom_identity import load_rom
 from Daddy.pokemon.archive.archive_decisions import ArchiveRules
-from Daddy.pokemon.emulator import FRAMES_PER_SECOND, Emulator
+from Daddy.pokemon.emulator import FRAMES_PER_SECOND, PYBOY_VERSION, Emulator
 from Daddy.pokemon.env import PokemonRedEnv
 from Daddy.pokemon.find_rom import cartridge_path
 from Daddy.pokemon.inputs import recording_format
 from Daddy.pokemon.inputs.input_recorder import InputRecorder
 from Daddy.pokemon.inputs.recording_format import Recording, decode_recording, encode_recording
 from Daddy.pokemon.ram_map import BADGES, RANDOM
-from Daddy.pokemon.recordings.start_prefix import recorder_at_power_on, recorder_at_start
 from Daddy.pokemon.recordings.verifying_player import (
     ReadAhead,
     VerifyingPlayer,
     check_recorded_start,
 )
-from Daddy.pokemon.starts.find_start_state import BY_HAND, beginning_state
+from Daddy.pokemon.starts.find_start_state import BY_HAND, beginning_state, recorder_at_start
 from Daddy.pokemon.starts.start_state_folder import open_state_folder
 from tests.pokemon.archive.players import advance, archived
 from tests.pokemon.sample_recording import length, record_sample, weigh
@@ -36,7 +35,7 @@ sample = lru_cache(record_sample)
 
 @pytest.fixture
 def recorder() -> InputRecorder:
-    return recorder_at_power_on(ROM)
+    return InputRecorder(ROM.sha1, ROM.name, PYBOY_VERSION)
 
 
 @pytest.fixture

@@ -150,7 +150,7 @@ def walk(ground: WalkMap, here: Cell, goal: Cell, walls: set[Cell]) -> list[Cell
             return way
         to = way[-1].neighbour(button)
         if to in walls:
-            ground.mark_blocked(way[-1], button)
+            ground.blocked.add((way[-1], button))
         else:
             way.append(to)
     return way
@@ -171,7 +171,7 @@ def test_a_closed_room_is_known_to_have_no_way_out() -> None:
     walls = {Cell(3, 2), Cell(1, 2), Cell(2, 1), Cell(2, 3)}
     ground = WalkMap(10, 10)
     assert walk(ground, Cell(2, 2), Cell(8, 8), walls) == [Cell(2, 2)]
-    ground.clear_blocked()
+    ground.blocked.clear()
     assert ground.first_button(Cell(2, 2), Cell(8, 8)) is not None
 
 
