@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,14 +22,6 @@ if TYPE_CHECKING:
     from Daddy.pokemon.archive.claim_replay import ReplayGame
 
 PrintLine = Callable[[str], None]
-
-
-@dataclass(frozen=True)
-class ClaimSender:
-    """Names the laptop that submits claims: its peer name and incarnation (process start)."""
-
-    peer: str
-    incarnation: str
 
 
 class BackgroundTask:

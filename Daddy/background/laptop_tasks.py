@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 
 from Daddy.background.background_task import (
     BackgroundTask,
-    ClaimSender,
     PrintLine,
     has_archive,
     open_archive,
@@ -26,7 +25,6 @@ from Daddy.core import host_and_processes, run_subprocess
 from Daddy.core.clock import Clock
 from Daddy.core.errors import ConfigError
 from Daddy.core.host_and_processes import ProcessId
-from Daddy.core.name_validation import new_incarnation
 from Daddy.core.run_subprocess import ProcessTimeoutError
 from Daddy.core.saved_cluster import SETUP, read_saved_cluster, settings_path
 from Daddy.weights.laptop.pull_push import list_outbox
@@ -127,7 +125,7 @@ def run_laptop_tasks(session: LaptopSession, console: ConsoleReporter) -> Iterat
         if has_archive(session.config):
             from Daddy.background.milestone_sync import MilestoneSync
 
-            sender = ClaimSender(session.user_id, new_incarnation()) if session.contribute else None
+            sender = session.user_id if session.contribute else ""
             report_milestone = partial(console.write, "state", 0)
             ours = open_archive(session.config)
             sync = MilestoneSync(session.shared, *ours, sender, clock, report_milestone)

@@ -106,7 +106,6 @@ class MilestoneIntake:
             self._check(waiting[peer][0])
 
     def release_lease(self) -> None:
-        """Release the lease, so that another job takes over."""
         if self._lease is not None:
             self._lease.release("left")
 

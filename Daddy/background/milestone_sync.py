@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from Daddy.background.background_task import ClaimSender
 from Daddy.core.clock import Clock
 from Daddy.core.errors import FileError
+from Daddy.core.name_validation import new_incarnation
 from Daddy.pokemon.archive import claim_format
 from Daddy.pokemon.archive import state_keys as keys
 from Daddy.pokemon.archive.archive_store import Archive
@@ -36,10 +36,11 @@ class MilestoneSync:
 
     def __init__(
         self, local: Path, archive: Archive, game: ReplayGame,
-        sender: ClaimSender | None, clock: Clock, log_state: LogState,
+        sender: str, clock: Clock, log_state: LogState,
     ) -> None:  # fmt: skip
         self._local, self._archive, self._game = local, archive, game
         self._sender, self._clock, self._log_state = sender, clock, log_state
+        self._incarnation = new_incarnation()
         self._claims = ClaimStore(archive.folder)
         self._shown: dict[str, Claim | None] = {}
         self._done: set[str] = set()
@@ -52,8 +53,8 @@ class MilestoneSync:
         wanted = claim_format.claims_to_replay(shown, {*self._done, *self._archived_claims()})
         if wanted:
             self._replay(wanted[0], shown)
-        if self._sender is not None:
-            self._submit(self._sender, shown, self._log_answers())
+        if self._sender:
+            self._submit(shown, self._log_answers())
 
     def _published_claims(self) -> dict[str, Claim]:
         """Return the valid claims that the run publishes, by hash; read each file only once."""
@@ -84,17 +85,15 @@ class MilestoneSync:
         held = sorted(keys.milestones(claim.held))
         self._log_state({"state": "milestone", "what": result, "milestones": held[:40]})
 
-    def _submit(self, sender: ClaimSender, shown: Mapping[str, Claim], accepted: set[str]) -> None:
-        now, handed = (
-            self._clock.monotonic(),
-            laptop_attachments.queued_hashes(self._local, sender.peer),
-        )
+    def _submit(self, shown: Mapping[str, Claim], accepted: set[str]) -> None:
+        now = self._clock.monotonic()
+        handed = laptop_attachments.queued_hashes(self._local, self._sender)
         unanswered = handed - self._answered
         if now - self._submitted_at < SUBMIT_S or len(unanswered) >= UNANSWERED_LIMIT:
             return
         names = self._names({*shown, *(handed & accepted)})
         for ident in self._unknown_to_run(shown, handed):
-            if self._send(sender, ident, names):
+            if self._send(ident, names):
                 self._submitted_at = now
                 return
 
@@ -108,7 +107,7 @@ class MilestoneSync:
         own = [ident for ident in own if ident not in shown and ident not in self._done]
         return claim_format.claims_to_submit(own, self._claims.find_claim, run_has)
 
-    def _send(self, sender: ClaimSender, ident: str, names: Mapping[str, str]) -> bool:
+    def _send(self, ident: str, names: Mapping[str, str]) -> bool:
         """Write a claim to the outbox; return False if the claim is too large or not encodable."""
         claim = self._claims.find_claim(ident)
         assert claim is not None
@@ -122,8 +121,8 @@ class MilestoneSync:
             return False
         self._claims.keep_claim(claim, dict(self._claims.claim_state_pairs())[ident])
         self._sequence += 1
-        start = (sender.peer, sender.incarnation)
-        laptop_attachments.queue_attachment(self._local, *start, self._sequence, data)
+        mine = (self._sender, self._incarnation, self._sequence)
+        laptop_attachments.queue_attachment(self._local, *mine, data)
         self._log_claim("handed in", claim)
         return True
 
@@ -135,7 +134,7 @@ class MilestoneSync:
         return names | {ident: ident for ident in run_has}
 
     def _receipts(self) -> list[AttachmentReceipt]:
-        peer = self._sender.peer if self._sender else ""
+        peer = self._sender
         return laptop_attachments.read_attachment_receipts(self._local, peer) if peer else []
 
     def _log_answers(self) -> set[str]:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from Daddy.background.background_task import ClaimSender
 from Daddy.background.milestone_intake import (
     FIRST_WAIT_S,
     LONGEST_WAIT_S,
@@ -51,7 +50,7 @@ class World:
         self.store = Store(SharedPaths(self.shared))
         ours = (self.store, self.learner._archive, GAME, "slot-0", self.clock, self.said.append)
         self.intake = MilestoneIntake(*ours)
-        theirs = (self.player._archive, GAME, ClaimSender("anna", "0a" * 4), self.clock)
+        theirs = (self.player._archive, GAME, "anna", self.clock)
         self.sync = MilestoneSync(self.local, *theirs, self.told.append)
 
     def another_version(self) -> None:
@@ -153,7 +152,7 @@ def honest(world: World) -> claim_format.Claim:
     world.player.reset(seed=5)
     world.player._rules = replace(RULES, per_key=0)
     advance(world.player, 1)
-    claim = world.player.current_claim()
+    claim = world.player._log.make_claim(world.player._history.held)
     assert claim is not None
     return claim
 
