@@ -233,7 +233,7 @@ def _attempt(args: argparse.Namespace) -> JobAttempt:
 
 def _config(args: argparse.Namespace) -> Config:
     """Load the configuration from file and flags; by hand, also from environment and site."""
-    flags = settings_of(args)
+    flags = {key: value for key, value in vars(args).items() if "." in key or key == "run_dir"}
     if args.cartridge:
         flags["training.rom"] = str(cartridge_path())
     layers = () if args.attempt is not None else (os.environ, args.site)
@@ -273,11 +273,6 @@ def make_parser() -> argparse.ArgumentParser:
         _setting(parser, f"training.{name}", action=argparse.BooleanOptionalAction)
     add_log_flags(parser)
     return parser
-
-
-def settings_of(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the settings among parsed flags, by dotted key, as `load_config` takes them."""
-    return {key: value for key, value in vars(args).items() if "." in key or key == "run_dir"}
 
 
 def _setting(parser: argparse.ArgumentParser, key: str, **how: Any) -> None:

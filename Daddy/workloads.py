@@ -67,11 +67,6 @@ def game_options(training: TrainingSettings) -> dict[str, Any]:
     }
 
 
-def _check_game(config: Config) -> None:
-    """Raise RomError unless an agent can play the configured game from its start state."""
-    check_start_state(config.training)
-
-
 def _facts_of_game(config: Config) -> Mapping[str, str]:
     """Return the game's SHA-1 and the observations' version as JSON texts. Raises RomError."""
     from Daddy.pokemon.observation import MEANING
@@ -147,7 +142,7 @@ def _agent_report(agent: int, facts: Mapping[str, float]) -> AgentReport:
 WORKLOADS: dict[str, EnvWorkload] = {
     "pokemon_red": EnvWorkload(
         name="pokemon_red",
-        check=_check_game,
+        check=lambda config: check_start_state(config.training),
         facts=_facts_of_game,
         make_env=_game,
         make_policy=_game_policy,

@@ -120,14 +120,13 @@ def _parse(line: bytes) -> dict[str, Any] | None:
 class EventTail:
     """Reads the events that were added since the last call, for live displays."""
 
-    def __init__(self, folder: Path, pattern: str = "*.jsonl") -> None:
+    def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._pattern = pattern
         self._offsets: dict[Path, int] = {}
 
     def read_new(self) -> list[dict[str, Any]]:
         """Return the events in complete lines written since the last call, oldest first."""
-        paths = sorted(self._folder.glob(self._pattern))
+        paths = sorted(self._folder.glob("*.jsonl"))
         records = [record for path in paths for record in self._advance(path)]
         return sorted(records, key=lambda record: float(record["ts"]))
 

@@ -177,7 +177,6 @@ class Friend:
 
     @property
     def shared(self) -> SharedPaths:
-        """Paths of the friend's ``shared_weights`` folder."""
         return SharedPaths(Path(self.folder))
 
 
@@ -321,7 +320,6 @@ class AccountFolder:
 
     @property
     def owner_name(self) -> str:
-        """Name of the account for a person to read."""
         return self.friend or "the run's owner"
 
     def process_folders(self) -> list[Path]:

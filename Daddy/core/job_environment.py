@@ -99,7 +99,6 @@ class StartupTimer:
             self._marked.notify_all()
 
     def has_passed(self, phase: str) -> bool:
-        """Return True if the phase has been marked."""
         return phase in self._phases
 
     def wait(self, phase: str, seconds: float) -> bool:

@@ -166,5 +166,4 @@ class Lease:
             overwrite(path, canonical_json(beat))
 
     def release(self, reason: str) -> None:
-        """End the term, by its own holder."""
         end_term(self._folder, self.term, reason, durable=self._durable)

@@ -73,7 +73,6 @@ class SimulatedListing:
         self.jobs: list[SimulatedJob] = []
 
     def snapshot(self) -> Snapshot:
-        """Return the queue's present state."""
         site, now = self._site, self._site.now
         self.jobs = [
             job

@@ -154,7 +154,6 @@ class SimulatedSite:
         """Number of jobs that wait or run."""
 
     def call_at(self, when: float, call: Callable[[], None]) -> None:
-        """Call a function at the time ``when``."""
         heapq.heappush(self._heap, (when, next(self._numbers), call))
 
     def run_month(self, policy: JobPolicy) -> GpuTime:
