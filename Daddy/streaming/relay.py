@@ -241,7 +241,7 @@ def describe_run(paths: RunPaths, via: str) -> Status:
     """Return a Status with the run's constant facts; ``via`` (the route) is one of ``VIAS``."""
     workload = "pokemon_red"
     with contextlib.suppress(OSError, FileError, KeyError, TypeError):
-        workload = str(read_json(paths.config)["workload"])
+        workload = str(read_json(paths.config)["training"]["workload"])
     return Status(paths.root.resolve().name, workload, host_name(), via)
 
 

@@ -16,16 +16,18 @@ from pathlib import Path
 
 import pytest
 
+from Daddy.core.atomic_files import write_json
 from Daddy.core.clock import SystemClock
 from Daddy.core.event_log import read_events
 from Daddy.core.host_and_processes import identify_process, is_alive
+from Daddy.core.run_paths import RunPaths
 from Daddy.streaming import relay as relays
 from Daddy.streaming.best_selector import FeaturingRules
 from Daddy.streaming.login.stream_folder import SpoolReader
 from Daddy.streaming.protocol import handshake
 from Daddy.streaming.protocol.handshake import VIEWER, StreamSession, ensure_token, load_tokens
 from Daddy.streaming.protocol.messages import Subscription
-from Daddy.streaming.relay import ATTACH, HOME_ATTACH, make_relay
+from Daddy.streaming.relay import ATTACH, HOME_ATTACH, describe_run, make_relay
 from Daddy.streaming.tunnel_client import FrameSender
 from Daddy.streaming.viewer.receiver import MAX_STRANGERS, Receiver
 from tests.patience import PATIENCE_S, until
@@ -102,6 +104,11 @@ def receiver(token: Path) -> Iterator[Receiver]:
     made = Receiver(0, lambda: load_tokens([token]), Subscription(2, 60.0), SystemClock())
     yield made
     made.close()
+
+
+def test_a_relay_names_the_workload_of_its_run(tmp_path: Path) -> None:
+    write_json(tmp_path / "config.json", {"training": {"workload": "cartpole"}})
+    assert describe_run(RunPaths(tmp_path), "spool").workload == "cartpole"
 
 
 def test_the_best_two_of_four_agents_arrive_picture_by_picture(run, token, receiver) -> None:
