@@ -68,10 +68,6 @@ class SlotAttempt:
         ids = (self.facts_of(state).get("job_id") for state in self.events)
         return str(next(filter(None, ids), ""))
 
-    @property
-    def last_seen(self) -> float:
-        return max(float(event["ts"]) for event in self.events.values())
-
 
 @dataclass(frozen=True, slots=True)
 class Episode:
@@ -89,8 +85,6 @@ class Handover:
     slot: int
     at: float
     gap_s: float
-    predecessor: str
-    successor: str
 
 
 @dataclass(slots=True)
@@ -132,7 +126,7 @@ class EventSummary:
         """List the hand-overs from attempts that wrote their last event, oldest first."""
         slots = {attempt.slot for attempt in self.attempts.values() if attempt.slot is not None}
         handovers = [
-            Handover(slot, began, max(0.0, began - left), old.token, new.token)
+            Handover(slot, began, max(0.0, began - left))
             for slot in slots
             for old, new in pairwise(self.in_slot(slot))
             if (left := old.time_of("goodbye")) is not None

@@ -40,7 +40,7 @@ def job(token, slot, term, started, goodbye):
 def test_a_hand_over_is_measured_from_goodbye_to_the_successors_first_line():
     fleet = add_events([*job("b", 0, 2, 53.0, None), *job("a", 0, 1, 1.0, 50.0)])
     (passed,) = fleet.handovers()
-    assert (passed.slot, passed.gap_s, passed.predecessor, passed.successor) == (0, 3.0, "a", "b")
+    assert (passed.slot, passed.gap_s) == (0, 3.0)
     assert fleet.attempts["b"].time_of("goodbye") is None
     assert fleet.attempts["a"].facts_of("goodbye")["exit_code"] == 10
 

@@ -3,7 +3,7 @@
 Valid for Pokémon Red and Blue (USA/Europe) and for our own cartridge, which has the same layout;
 not for Yellow. Names follow the public disassembly (pret/pokered). Numbers of several bytes are
 big-endian, money and coins are packed decimals, flags count from the least significant bit. Every
-step reads `BLOCKS`; the addresses of `OCCASIONAL` are read by menu drivers, assists and tables.
+step reads `BLOCKS`; menu drivers, assists and tables read the other addresses.
 """
 
 from __future__ import annotations
@@ -200,12 +200,6 @@ BLOCKS: Final = (
 """Spans of addresses (first, past the last) that every step reads: all that `Progress` uses.
 
 The third to fifth are the tiles in the four cells around the player."""
-OCCASIONAL: Final = (
-    *(TILES, MENU_Y, MENU_X, MENU_ITEM, MENU_LAST, LIST_SCROLL, WALKED_BY_GAME, WALK_COUNTER),
-    *(REPEL_STEPS, TEXT_BOX, PLAYER_NAME, RIVAL_NAME, WARP_COUNT, WARPS, PC_COUNT, PC_ITEMS),
-    *(CURRENT_BOX, SAFARI_BALLS, BOX_COUNT, BAG_CURSOR, MAP_SCRIPT_FLAGS, NO_BATTLE_STEPS),
-)
-"""Addresses read by menu drivers, assists and tables for people, not by every step."""
 ANSWERS: Final = ((MENU_ITEM, MENU_LAST + 1), (TEXT_BOX, TEXT_BOX + 1))
 """Spans that show if the game waits for the answer to a question."""
 WHOLE: Final = ((RAM_START, RAM_START + RAM_SIZE),)

@@ -128,7 +128,8 @@ def _timeline(axes: Axes, fleet: EventSummary, begin: float) -> None:
 
 def _bar(axes: Axes, slot: int, number: int, attempt: SlotAttempt, begin: float) -> None:
     start = attempt.time_of("started") or attempt.time_of("claimed") or begin
-    end = attempt.time_of("goodbye") or max(attempt.last_seen, start)
+    seen = (float(event["ts"]) for event in attempt.events.values())
+    end = attempt.time_of("goodbye") or max([*seen, start])
     ready = min(attempt.time_of("first_update") or end, end)
     colour = GREEN if number % 2 == 0 else BLUE
     axes.barh(slot, ready - start, left=start - begin, height=0.55, color=AMBER, alpha=0.8)
