@@ -47,7 +47,6 @@ _CURVE_BINS = 48
 class SlotAttempt:
     """Holds the last event of each state (started, claimed, …) that one attempt reported."""
 
-    token: str
     events: dict[str, Event] = field(default_factory=dict)
 
     def time_of(self, state: str) -> float | None:
@@ -145,7 +144,7 @@ def add_events(events: Iterable[Event], fleet: EventSummary | None = None) -> Ev
             fleet.latest[source["id"]] = {**latest, **data, "ts": event["ts"]}
         match source["kind"], event["event"], data.get("state") or data.get("result"):
             case "learner", "state", state if "token" in data:
-                attempt = fleet.attempts.setdefault(data["token"], SlotAttempt(data["token"]))
+                attempt = fleet.attempts.setdefault(data["token"], SlotAttempt())
                 attempt.events[str(state)] = event
             case "learner", "result", "episodes":
                 fleet.episodes += _episodes(event)

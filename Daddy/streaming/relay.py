@@ -309,7 +309,7 @@ def serve_attached(
     this node, read from stdin. The same ssh gives the viewer a token for this session.
     """
     secret, pipes = secrets.token_bytes(handshake.TOKEN_BYTES), StdioSocket(stop)
-    token = handshake.Token(secret, "connect")
+    token = handshake.Token(secret)
     port = pipes.read_port() if told_port else 0
     pipes.write_line(handshake.opening_line(token))
     pipe = pipes.open_socket()

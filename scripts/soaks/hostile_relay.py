@@ -44,7 +44,7 @@ from Daddy.streaming.protocol.messages import (
 )
 from scripts.soaks.mutate import changed, mutate
 
-TOKEN = Token(bytes(range(32)), "soak")
+TOKEN = Token(bytes(range(32)))
 MAKE_RELAY, MAKE_VIEWER = b"r" * 16, b"v" * 16
 _STATUS = Status(
     "slim_run", "pokemon_red", "login1", "ssh-R", 8, 123_456, 812.5, 57, 0.4,

@@ -24,8 +24,8 @@ from Daddy.streaming.protocol.spool_segment import (
 from tests.patience import PATIENCE_S
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-TOKEN = Token(bytes(range(32)), "test")
-OTHER = Token(bytes(range(1, 33)), "stranger")
+TOKEN = Token(bytes(range(32)))
+OTHER = Token(bytes(range(1, 33)))
 
 
 @functools.lru_cache(maxsize=256)

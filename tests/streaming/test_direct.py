@@ -138,7 +138,7 @@ def test_who_comes_late_is_told_the_segment_so_far(tmp_path: Path, job: DirectPo
     dial = JobConnections(tmp_path, lambda: ensure_jobs_token(tmp_path))
     got: list[Segment] = []
     assert served(job, dial, lambda found, now: got.extend(found) or got)
-    assert (got[0].peer, got[0].rows[0].step, got[0].direct) == ("slot-0", 9, True)
+    assert (got[0].peer, got[0].rows[0].step) == ("slot-0", 9)
     assert dial.recently_heard(time.monotonic()) == {"slot-0"}
     dial.close_all()
     assert until(lambda: job.step(time.monotonic()) or not job.relays, 5)

@@ -18,7 +18,7 @@ from Daddy.streaming.protocol.framing import (
     pack_message,
     unpack_json,
 )
-from Daddy.streaming.protocol.handshake import RELAY, VIEWER, StreamSession, Token, parse_tokens
+from Daddy.streaming.protocol.handshake import RELAY, VIEWER, StreamSession, parse_tokens
 from tests.streaming.helpers import OTHER, TOKEN, introduced, shake
 
 
@@ -172,8 +172,8 @@ def test_the_greeting_tells_nothing_but_versions_role_nonce_and_key_ids() -> Non
 
 
 def test_a_token_file_may_hold_labels_and_comments() -> None:
-    text = f"# mine\n{TOKEN.secret.hex()} {TOKEN.label}\n\n{OTHER.secret.hex()}\n"
-    assert parse_tokens(text) == (TOKEN, Token(OTHER.secret))
+    text = f"# mine\n{TOKEN.secret.hex()} my laptop\n\n{OTHER.secret.hex()}\n"
+    assert parse_tokens(text) == (TOKEN, OTHER)
     with pytest.raises(ValueError, match="line 2"):
         parse_tokens("\nabc\n")
 

@@ -225,7 +225,7 @@ class JobConnections:
     def receive_segments(self, now: float) -> list[Segment]:
         """Return the segments that connected jobs sent since the last call."""
         received = [self._receive_from(peer, job, now) for peer, job in list(self._jobs.items())]
-        return [replace(segment, direct=True) for segment in received if segment is not None]
+        return [segment for segment in received if segment is not None]
 
     def close_all(self) -> None:
         for job in self._jobs.values():

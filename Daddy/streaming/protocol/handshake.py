@@ -54,11 +54,10 @@ _COUNTER = struct.Struct("<Q")
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """Holds a secret of ``TOKEN_BYTES`` random bytes, and a label that names its owner."""
+    """Holds a secret of ``TOKEN_BYTES`` random bytes."""
 
     secret: bytes = field(repr=False)
     """Left out of repr, so that no token reaches a log."""
-    label: str = ""
 
     @property
     def key_id(self) -> str:
@@ -67,14 +66,14 @@ class Token:
 
 
 def parse_tokens(text: str) -> tuple[Token, ...]:
-    """Return tokens, one a line: 64 hex digits, label. ValueError names a bad line by number."""
+    """Return tokens, one a line: 64 hex digits, a name. ValueError names a bad line by number."""
     tokens = []
     for number, line in enumerate(text.splitlines(), 1):
-        digits, *label = line.split("#")[0].split(maxsplit=1) or [""]
+        digits, *_ = line.split("#")[0].split(maxsplit=1) or [""]
         if digits:
             if (secret := _secret(digits)) is None:
                 raise ValueError(f"line {number} is not {2 * TOKEN_BYTES} hexadecimal digits")
-            tokens.append(Token(secret, "".join(label).strip()))
+            tokens.append(Token(secret))
     return tuple(tokens[:MAX_TOKENS])
 
 
@@ -95,7 +94,7 @@ def find_opening(data: bytes) -> tuple[Token, bytes] | None:
     _, mark, rest = data.partition(_OPENING.encode())
     line, newline, after = rest.partition(b"\n")
     secret = _secret(line.decode("ascii", "replace")) if mark and newline else None
-    return None if secret is None else (Token(secret, "connect"), after)
+    return None if secret is None else (Token(secret), after)
 
 
 def hash_transcript(relay_hello: bytes, viewer_hello: bytes) -> bytes:

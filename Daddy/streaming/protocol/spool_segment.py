@@ -63,7 +63,7 @@ class CapturedPicture:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Holds the content of a spool file, or (``direct``) messages of a connected job."""
+    """Holds the content of a spool file, or messages of a connected job."""
 
     sequence: int
     peer: str
@@ -74,7 +74,6 @@ class Segment:
     rows: tuple[TelemetryRow, ...]
     maps: Mapping[int, str]
     pictures: tuple[CapturedPicture, ...] = field(repr=False, default=())
-    direct: bool = False
 
 
 @dataclass(frozen=True, slots=True)
