@@ -4,8 +4,6 @@
 auto` uses. The measurement uses the real game, network and backend, on all cores but one.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Sequence

@@ -4,8 +4,6 @@ Part of `play`. A state is saved only if it passes `playability_check`, so that 
 from it.
 """
 
-from __future__ import annotations
-
 from contextlib import closing
 from typing import Final
 

@@ -5,8 +5,6 @@ returns, entropy, KL, clipping, the critic, time shares, coverage, and milestone
 while the run is going on.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

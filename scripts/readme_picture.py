@@ -5,8 +5,6 @@ upper half is the picture that the demo's viewer keeps (``viewer.png``), the low
 of ``run_controller status`` at the same moment.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Sequence

@@ -3,8 +3,6 @@
 ``python -m scripts.reference`` rewrites them; a test fails if they are not current.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Iterator, Mapping
 from pathlib import Path

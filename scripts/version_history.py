@@ -1,7 +1,5 @@
 """Reads the whole chain of versions of a run, for benches, soaks and tests, without torch."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from Daddy.core.errors import WeightsError

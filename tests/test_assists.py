@@ -1,7 +1,5 @@
 """A run with scripted helps, as a person starts it: what it writes down, and who may use it."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """`python -m Daddy.autotune`, as typed in the guide: real environments, a real network."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

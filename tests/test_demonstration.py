@@ -1,7 +1,5 @@
 """The demo ends by steps, never by a time, and says in one sentence whether its agents learnt."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

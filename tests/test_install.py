@@ -1,7 +1,5 @@
 """``scripts/install``: torch's build, development tools, and the stamp; pip is a recorder."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Ctrl-C: a real SIGINT to real programs. One word, exit code 130, nothing half-written is left."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

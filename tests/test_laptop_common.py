@@ -1,7 +1,5 @@
 """The parts that the two commands of a laptop share."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`python -m Daddy.play`, as a person types it, with weights of a real short run."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

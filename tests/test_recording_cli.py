@@ -1,7 +1,5 @@
 """`python -m Daddy.play --recording`, `verify` and `export`, as a person types them."""
 
-from __future__ import annotations
-
 import shutil
 import threading
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """`python -m Daddy.run_actors_only`, as a friend types it: real weights, games and signals."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

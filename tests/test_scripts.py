@@ -1,7 +1,5 @@
 """Programs that a person types: ``--help`` prints and ends, an unknown option is refused."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -6,8 +6,6 @@ REPLAY_LIMIT_S seconds, and only the state that the child itself reached is arch
 refused claim a laptop waits twice as long until its next claim is checked.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace

@@ -6,8 +6,6 @@ milestone that the run does not have goes into the outbox as a claim, and the ru
 reported.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from pathlib import Path
 

@@ -7,8 +7,6 @@ job that finds no free slot exits with 11 within seconds. It replaces itself by 
 exec, so the slot's lease keeps its process id; a signal during the exec is left for the learner.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sys

@@ -6,8 +6,6 @@ never change a running fleet. It holds the code twice: as files, and as one bund
 on their node.
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib.util
 import os

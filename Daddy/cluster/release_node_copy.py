@@ -6,8 +6,6 @@ when a cleaner of temporary files has deleted some. The unpacked folder is priva
 reused by later jobs on that node. After any error the job runs from the shared release instead.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import os

@@ -5,8 +5,6 @@ functions of different meaning, which cannot be averaged. A laptop validates a c
 its own configuration, and adopts only the names in `adopted_settings`.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Pure. Parses command lines as argparse does: names the nearest word, and bounds numbers."""
 
-from __future__ import annotations
-
 import argparse
 import re
 from collections.abc import Callable, Iterable, Sequence

@@ -5,8 +5,6 @@ and milestone records the assists that were allowed while it was made. A learner
 assists refuses it (`missing_assists`).
 """
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Iterable
 from typing import Final

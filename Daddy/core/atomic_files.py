@@ -6,8 +6,6 @@ one of several writers may create is made by ``link``, which is atomic on NFS; i
 the link count of the temporary file shows that the link was made.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import hashlib

@@ -1,7 +1,5 @@
 """Pure. Builds the shell command by which a viewer's ssh starts a run's relay on its pipes."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Sequence
 

@@ -4,8 +4,6 @@
 process has stopped sending heartbeats, because wall clocks of two machines are never compared.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from typing import Protocol

@@ -4,8 +4,6 @@ Student's t for means; Wilson's score for shares, because it holds at shares of 
 Cai and DasGupta, 2001).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from math import inf, sqrt
 from statistics import fmean, stdev

@@ -3,8 +3,6 @@
 Every entry point calls :func:`run_entry`. Characters that the output's encoding lacks are replaced.
 """
 
-from __future__ import annotations
-
 import codecs
 import contextlib
 import errno

@@ -3,8 +3,6 @@
 Needs the standard library alone, in environments that lack the rest.
 """
 
-from __future__ import annotations
-
 import csv
 import os
 import sys

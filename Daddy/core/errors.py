@@ -1,7 +1,5 @@
 """Pure. The exceptions of the project: each has a message, a remedy and an exit code."""
 
-from __future__ import annotations
-
 from enum import IntEnum
 
 

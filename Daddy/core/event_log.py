@@ -5,8 +5,6 @@ and a file of its own; lines are bounded; readers skip an incomplete last line, 
 leaves it. Envelope: ``v, ts, run, workload, source{kind,id,index}, event, step, data``.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path

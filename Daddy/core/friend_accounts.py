@@ -7,8 +7,6 @@ other property is checked: name, kind, size and number of files. Links are not f
 with a folder is reported in one sentence that ends with the command to type.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

@@ -3,8 +3,6 @@
 The system reuses pids, so a pid alone could send a signal to another program.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import os

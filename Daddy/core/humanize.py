@@ -1,7 +1,5 @@
 """Pure. Formats times, counts and columns for people, and durations as Slurm writes them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from datetime import datetime, timezone

@@ -1,7 +1,5 @@
 """Pure. Resolves the hyperparameters of one learner from the configuration and its device."""
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import dataclass, fields
 from math import gcd

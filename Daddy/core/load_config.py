@@ -6,8 +6,6 @@ that names it, and a site's profile yields to the config file. All errors are re
 unknown key with the nearest valid one.
 """
 
-from __future__ import annotations
-
 import difflib
 import sys
 from collections.abc import Iterator, Mapping, Sequence

@@ -4,8 +4,6 @@ A program calls `log_to` once, at its start; modules call ``logging.getLogger(__
 process logs at the level of its parent, which travels in the environment.
 """
 
-from __future__ import annotations
-
 import argparse
 import logging
 import os

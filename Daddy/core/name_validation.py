@@ -1,7 +1,5 @@
 """Checks names from other machines before they become part of a path, a command or an object."""
 
-from __future__ import annotations
-
 import re
 import secrets
 from collections.abc import Sequence

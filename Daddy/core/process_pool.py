@@ -1,7 +1,5 @@
 """Adapter for multiprocessing: processes that Ctrl-C ends without tracebacks of their own."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Iterator

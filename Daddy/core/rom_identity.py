@@ -5,8 +5,6 @@ waits in the queue for it. Unknown games are refused because memory addresses di
 No file of the real game is, or may be, part of this project.
 """
 
-from __future__ import annotations
-
 import hashlib
 import warnings
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 `shared_weights_paths` has those of the shared weights. Nothing here reads the disk.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path

@@ -5,8 +5,6 @@ running with its output in a log file; :func:`spawn_child` returns a handle of a
 :func:`run_interactive` gives a child the terminal, :func:`spawn_connected` a connection of ours.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

@@ -6,8 +6,6 @@ with a short path, because a socket's path may have about 100 characters. A sock
 of login and key: ssh's own ``%C`` leaves the key out, so that two keys would share a connection.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os

@@ -1,7 +1,5 @@
 """Pure. Makes tables of text for a screen: on a narrow one columns go, never digits of a number."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from rich.table import Table

@@ -1,7 +1,5 @@
 """Pure. Types that two packages exchange, so that neither imports the other."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol

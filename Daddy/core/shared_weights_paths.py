@@ -3,8 +3,6 @@
 Nothing here reads the disk.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any

@@ -6,8 +6,6 @@ holder's heartbeat has not changed for `_SILENCE_S` on our own clock. An attempt
 most one slot, even if the scheduler runs the same job twice.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress

@@ -4,8 +4,6 @@ The environments, the clock and the memory reading are passed in: ``autotune`` p
 and tests pass fakes. The sweep stops when more environments no longer raise the rate.
 """
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager

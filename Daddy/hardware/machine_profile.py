@@ -4,8 +4,6 @@ One small JSON file per user id. A profile of another machine with the same home
 recognised by its facts and not used. A damaged file is an error that names it and its remedy.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass

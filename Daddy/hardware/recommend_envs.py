@@ -5,8 +5,6 @@ sweep, it is the smallest number within five per cent of the fastest whose measu
 Both leave one core and four gigabytes to the person at the keyboard.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple

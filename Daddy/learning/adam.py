@@ -4,8 +4,6 @@ Gives the same numbers as torch.optim.Adam with gradient clipping (a test compar
 the one or two seconds in which torch's own imports its compiler (docs/decisions/10-the-learner.md).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import torch

@@ -3,8 +3,6 @@
 Imports no torch, so that an attempt without a free slot ends within a second.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress

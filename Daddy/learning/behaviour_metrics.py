@@ -5,8 +5,6 @@ cell, and the milestones reached. Knows no game: movement needs the telemetry co
 and `x`, and the workload names the milestones. Checkpoints hold the totals over the run.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field

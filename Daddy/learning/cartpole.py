@@ -3,8 +3,6 @@
 The game is Gymnasium's CartPole-v1 with a dictionary observation, telemetry, a picture and states.
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

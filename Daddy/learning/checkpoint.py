@@ -7,8 +7,6 @@ one of the same step gets a `_` more and sorts after it. A checkpoint that fails
 renamed, never deleted, and the one before it is used.
 """
 
-from __future__ import annotations
-
 import errno
 import json
 import re

@@ -4,8 +4,6 @@ Forwards every call of the loop to an event sink and a frame sink. Prints a prog
 every `every_s` seconds, and lines for versions, contributions, receipts, milestones and errors.
 """
 
-from __future__ import annotations
-
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean

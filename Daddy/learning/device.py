@@ -1,7 +1,5 @@
 """Chooses the device that learns, its number of threads and its precision."""
 
-from __future__ import annotations
-
 import ctypes
 import sys
 from collections.abc import Sequence

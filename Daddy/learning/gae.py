@@ -1,7 +1,5 @@
 """Pure. Computes generalised advantage estimates (Schulman et al., 2016, equation 16)."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

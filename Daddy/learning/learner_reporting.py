@@ -5,8 +5,6 @@ one byte and no clock: the frame sink requests a report or a picture when one is
 requested pictures are drawn.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from math import isfinite

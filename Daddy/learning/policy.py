@@ -10,8 +10,6 @@ numbers   integers from 0 on of any other type: indices into an embedding table
 scalars   every other type, as floats near [-1, 1]
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from math import sqrt

@@ -4,8 +4,6 @@ The critic's targets stay near 1 for any scale of rewards, so that one learning 
 workloads (Engstrom et al., 2020, "Implementation matters").
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -6,8 +6,6 @@ been no stop. Pictures of the emulator's four shades are stored at 2 bits a pixe
 unchanged; a picture with any other value switches its store to whole bytes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache

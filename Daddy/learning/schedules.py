@@ -1,7 +1,5 @@
 """Pure. Computes the learning rate and the time budget of sharing."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 _SHARE = 0.005

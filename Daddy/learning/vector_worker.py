@@ -5,8 +5,6 @@ even a killed one, which ends the process. It ignores the signals that stop a jo
 driver still needs the environments for its last checkpoint.
 """
 
-from __future__ import annotations
-
 import mmap
 import os
 import signal

@@ -1,7 +1,5 @@
 """Pure. Reads the bag, and names the items that the story needs."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from Daddy.pokemon import ram_map as ram

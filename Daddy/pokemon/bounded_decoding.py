@@ -1,7 +1,5 @@
 """Pure. Limits the size of untrusted data: deflated parts and texts."""
 
-from __future__ import annotations
-
 import re
 import zlib
 

@@ -5,8 +5,6 @@ episodes. `save_state` and `load_state` continue an episode exactly, with its ex
 counters and random generator.
 """
 
-from __future__ import annotations
-
 import operator
 import os
 from collections.abc import Callable, Iterable, Mapping
@@ -65,6 +63,7 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         "render_fps": FRAMES_PER_SECOND / FRAMES_PER_STEP,
     }
     telemetry_names: tuple[str, ...] = TELEMETRY
+    _out: Observation | None = None
 
     def __init__(
         self,
@@ -94,7 +93,6 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         self.observation_space = observation_space()
         self.action_space = spaces.Discrete(len(BUTTONS))
         self.render_mode = render_mode
-        self._out: Observation | None = None
         if type(episode_steps) is not int or episode_steps < 1:
             raise ConfigError(
                 f"episode_steps {episode_steps!r} is not a whole number from 1 on",

@@ -5,8 +5,6 @@ the visited cells and the emulator's state, both deflated. Decoding executes not
 damaged state and one of another game or another pyboy.
 """
 
-from __future__ import annotations
-
 import json
 import struct
 import zlib

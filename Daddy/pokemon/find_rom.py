@@ -1,7 +1,5 @@
 """Adapter for the game file: finds the ROM, and checks that an agent can play its start state."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from contextlib import closing

@@ -3,8 +3,6 @@
 During a warp the map is new and the coordinates are old; then `placed` is False.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from Daddy.pokemon import bag as bags

@@ -3,8 +3,6 @@
 The cartridge uses map numbers of the real game for other places.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from Daddy.pokemon.cartridge.free_cartridge_tables import MAPS

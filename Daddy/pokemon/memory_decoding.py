@@ -4,8 +4,6 @@ Numbers of several bytes are big-endian, money and coins are packed decimals, an
 is its least significant bit.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import lru_cache
 from operator import itemgetter

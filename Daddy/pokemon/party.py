@@ -1,7 +1,5 @@
 """Pure. Reads the party's members, 44 bytes each, and names the moves used outside battles."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 from struct import Struct
 from typing import Final, NamedTuple

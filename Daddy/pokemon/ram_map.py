@@ -6,8 +6,6 @@ big-endian, money and coins are packed decimals, flags count from the least sign
 step reads `BLOCKS`; menu drivers, assists and tables read the other addresses.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 RAM_START: Final = 0xC000

@@ -6,8 +6,6 @@ the entry point ``gymnasium.envs``. gymnasium 1 has no entry points: import this
 ``gymnasium.make("Daddy.pokemon.registration:Daddy/PokemonRed-v0")``.
 """
 
-from __future__ import annotations
-
 ENV_ID = "Daddy/PokemonRed-v0"
 
 

@@ -6,8 +6,6 @@ move Cut. Some facts stop holding later (an item is handed over, the league's fl
 caller that counts them must keep the union.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Final, NamedTuple

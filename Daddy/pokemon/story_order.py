@@ -4,8 +4,6 @@ Their names are ours; those marked `*` are required to finish the game. An event
 game's event flags; other facts (an item, a move, a hidden person) are in `story_milestones`.
 """
 
-from __future__ import annotations
-
 from typing import Final, NamedTuple
 
 

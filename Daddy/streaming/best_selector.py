@@ -10,8 +10,6 @@ pinned agent is shown at any rank; after a silence it returns with its first rep
 stream`` simulates how often pictures change, and the share of the best score that is shown.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass

@@ -7,8 +7,6 @@ Further viewers start own relays (``--attached``) with a script that this relay 
 and the home folder.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import logging

@@ -6,8 +6,6 @@ signals, which are meant for the learner. It retries a folder that refuses a wri
 own ends the streamer alone, never the learner.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import logging

@@ -7,8 +7,6 @@ it is. Tests kill the process at C1 to C5 of each file, at M1 before ``MIRROR.js
 M3 after old files are removed.
 """
 
-from __future__ import annotations
-
 import contextlib
 import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence

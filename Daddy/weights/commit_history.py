@@ -1,7 +1,5 @@
 """Reads commit records of a shared folder, even while jobs write it or if damaged. No torch."""
 
-from __future__ import annotations
-
 from Daddy.core.errors import WeightsError
 from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.weights.store.weight_records import Version

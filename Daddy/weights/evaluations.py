@@ -4,8 +4,6 @@
 episodes of two versions from the same starts. Learners' events hold the version of each episode.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections import defaultdict
 from dataclasses import dataclass

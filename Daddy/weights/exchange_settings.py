@@ -1,7 +1,5 @@
 """Pure. Holds the numbers of the exchange that a config may set, with their reasons."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

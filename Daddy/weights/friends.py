@@ -4,8 +4,6 @@
 Writes only the run's list ``peers.json`` and the trust; the friend's folder is only read.
 """
 
-from __future__ import annotations
-
 import argparse
 import pwd
 import sys

@@ -6,8 +6,6 @@ file's header, where it cannot be lost, and as Markdown beside the file for peop
 header counts. It states no licence.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path

@@ -6,8 +6,6 @@ it and writes a receipt. A run publishes files below ``wan/``, and ``pull`` fetc
 and size of every file in a box are checked.
 """
 
-from __future__ import annotations
-
 import contextlib
 import heapq
 import os

@@ -5,8 +5,6 @@ on a laptop, from the receipts that were pulled; as lines of text too. An unknow
 never 0.
 """
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence

@@ -4,8 +4,6 @@ The upper plot shows each peer's share in each version, the lower plot refusals 
 cool colours, laptops and friends' jobs warm ones.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from itertools import cycle
 from pathlib import Path

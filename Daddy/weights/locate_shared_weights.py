@@ -3,8 +3,6 @@
 Reads only. A path that was typed is used; without one, the run of the configuration.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import re

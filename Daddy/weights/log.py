@@ -5,8 +5,6 @@ learners' events. Works on a live run, a read-only copy, a pulled folder, and a 
 unreadable records it names.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

@@ -5,8 +5,6 @@ without a controller a person runs the command without `--every`, by hand or in 
 `--every` a failed copy is tried again the next time; the same error is printed once.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import logging

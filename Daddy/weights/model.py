@@ -3,8 +3,6 @@
 `python -m Daddy.weights.model export FILE`, `import FILE`, `show FILE`.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

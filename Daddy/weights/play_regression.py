@@ -8,8 +8,6 @@ the same starts. Few episodes fall on one version, so neighbours are pooled into
 where a reward is rare, a few episodes without any have no spread of their own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import sqrt

@@ -12,8 +12,6 @@ thousand higher. A killed restore can be repeated. Tests kill it at C1 to C5 of 
 the new record, R2 between record and head, R3 after the head.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import os

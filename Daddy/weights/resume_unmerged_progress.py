@@ -4,8 +4,6 @@ Progress after the last contribution exists only in the checkpoint. It is kept, 
 that wrote the checkpoint offered that progress later, or the checkpoint's base is too old.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from Daddy.core.errors import WeightsError

@@ -7,8 +7,6 @@ contribution based on a reverted version is refused (``admission``). `--recount`
 with the newest state and corrected step counts: releases before believed each laptop's number.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

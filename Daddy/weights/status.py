@@ -4,8 +4,6 @@
 code 6 means that a file is damaged or missing.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

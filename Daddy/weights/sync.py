@@ -6,8 +6,6 @@ so does a wrong setting. As an agent of launchd, which starts it again, it waits
 (``launchd_agent``).
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import errno

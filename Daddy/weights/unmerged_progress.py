@@ -6,8 +6,6 @@ takes over a new version, the unmerged part is added to it. Under the rule "poly
 - base (absolute weights), and only progress since the last offer is added.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields

@@ -11,8 +11,6 @@ event, and the next call tries again. Only ``join_fleet`` may raise, because wit
 version there is nothing to share.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
 

@@ -5,8 +5,6 @@ counts as alive by the age of its heartbeat's file on this machine's clock, beca
 cannot show that a counter stands still. A laptop's record needs no connection.
 """
 
-from __future__ import annotations
-
 import contextlib
 import time
 from collections import Counter, defaultdict

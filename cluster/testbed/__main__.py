@@ -1,7 +1,5 @@
 """Entry: ``python3 cluster/testbed COMMAND``; makes the package importable from any folder."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

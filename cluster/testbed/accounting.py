@@ -6,8 +6,6 @@ socket. It never flushes to disk, because its content may be lost. Creating one 
 its limits and deleting its jobs, whose ids are used again.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

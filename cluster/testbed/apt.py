@@ -1,7 +1,5 @@
 """Adapter for apt and dpkg: downloads Debian packages and unpacks them into a folder."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

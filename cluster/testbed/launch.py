@@ -1,7 +1,5 @@
 """Starts a test cluster, waits until it answers, and ends it."""
 
-from __future__ import annotations
-
 import fcntl
 import shutil
 import signal

@@ -5,8 +5,6 @@ or a short symbolic link to it where the path is too long for a unix socket (108
 characters that Slurm's files do not allow.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Pure. Renders the files that sshd, ssh and shells read from a test cluster's settings."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 SSH_PORT = 22

@@ -5,8 +5,6 @@ passwd. The nodes are connected to a bridge in the login node's network namespac
 removed afterwards: the kernel deletes the namespaces with the last process that holds them.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from dataclasses import dataclass

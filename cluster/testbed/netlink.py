@@ -4,8 +4,6 @@ Encodes the few messages that the nodes need, because minimal machines have no `
 Layouts: rtnetlink(7), netlink(7), linux/if_link.h.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import socket

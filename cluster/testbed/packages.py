@@ -4,8 +4,6 @@ Unpacking changes nothing outside that folder, starts no service and needs no ro
 packages that this machine lacks, so the set is right for each release of Debian and Ubuntu.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import shutil

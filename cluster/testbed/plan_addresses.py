@@ -1,7 +1,5 @@
 """Chooses the mode, addresses, ports and users of a test cluster on this machine."""
 
-from __future__ import annotations
-
 import getpass
 import os
 import pwd

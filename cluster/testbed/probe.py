@@ -1,7 +1,5 @@
 """Checks a test cluster: reports daemons that do not run, and an ssh server or node in silence."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

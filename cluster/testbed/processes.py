@@ -5,8 +5,6 @@ supervisor, when it runs in the test cluster's mount namespace, or when its envi
 cluster's variable.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

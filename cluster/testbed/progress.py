@@ -1,7 +1,5 @@
 """Prints progress on stderr: one line per step, and one every two seconds of waiting."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Runs short programs to their end with a timeout, with progress lines for slow ones."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path

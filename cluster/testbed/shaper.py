@@ -4,8 +4,6 @@ ssh runs it as its ProxyCommand: it forwards bytes between standard input and ou
 with a delay and a rate limit. It needs no privileges and ends with ssh.
 """
 
-from __future__ import annotations
-
 import os
 import queue
 import socket

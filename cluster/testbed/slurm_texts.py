@@ -1,7 +1,5 @@
 """Pure. Renders the files that Slurm reads from a test cluster's settings."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 NODES = 4

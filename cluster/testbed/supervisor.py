@@ -4,8 +4,6 @@ As a child subreaper it becomes the parent of detached processes. On SIGHUP it s
 ended; on SIGTERM it ends every process below it. If it is killed the kernel kills its daemons.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Adapter for the Linux system calls that Python 3.10 lacks."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Writes every file of a test cluster's folder: keys, users, sshd, ssh, Slurm."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

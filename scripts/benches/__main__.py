@@ -4,8 +4,6 @@ A bench may declare OPTIONS: a help text (for a folder), or argparse's arguments
 The JSON file holds its figures under ``figures``, or at the top level if the bench is FLAT.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import json

@@ -3,8 +3,6 @@
 A damaged save state may crash or hang the emulator; the parent limits the time of this process.
 """
 
-from __future__ import annotations
-
 import json
 import resource
 from collections.abc import Sequence

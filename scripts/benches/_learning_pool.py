@@ -5,8 +5,6 @@ run that has reached its goal gets TERM, as a job does, and writes its last chec
 with this program, and resume from their checkpoints the next time.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -4,8 +4,6 @@ A limit cannot be exceeded: in such a round another program slowed the measureme
 the share is noise.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from statistics import median
 

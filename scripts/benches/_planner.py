@@ -1,7 +1,5 @@
 """Measures the CPU time of one pass of the planner by fleet size, and for a long listing."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ All train, during which the test clock moves; then, in a new random order each r
 and all adopt. An arm that differs subclasses LearnerGroup.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -5,8 +5,6 @@ whole share and without a laptop's caps. Admission is the product's, or switched
 control.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ actions as learners do: what differs between two of them is the policies alone. 
 that of Gymnasium's CartPole and of the policy's own layers (a test compares both).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any

@@ -4,8 +4,6 @@ Policy, collector, PPO and the loop's steps are those that a job runs; only thei
 bench's, so that several learners in one process take turns and time is told instead of spent.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace

@@ -6,8 +6,6 @@ system each operation may be a round trip: seconds are given at 20 ms each. Run 
 another tree on PYTHONPATH, it measures that tree's code.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -5,8 +5,6 @@ et al., 2021, "Deep reinforcement learning at the edge of the statistical precip
 percentiles of means of resampled seeds, both sides of a ratio from the same seeds.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property

@@ -5,8 +5,6 @@ another length of run is another result. A run's length was chosen on seeds of i
 so that learners on their own come to 55 to 65 % of the greatest possible area under the curve.
 """
 
-from __future__ import annotations
-
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence

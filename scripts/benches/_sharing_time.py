@@ -5,8 +5,6 @@ merging and adopting, waiting included; its time is that from its first metrics 
 minutes, as the first contribution comes before its cost is known.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import time

@@ -4,8 +4,6 @@ A person who knows the game sees in the table of `scripts/bench fidelity` if an 
 `doubts` are contradictions that a running game never has: damage, or another game.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from itertools import chain
 

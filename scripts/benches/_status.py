@@ -1,7 +1,5 @@
 """Measures the wall time of ``status``, and of starting Python alone for comparison."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Measures the parts of one environment step, each right after emulated frames."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from statistics import median

@@ -1,7 +1,5 @@
 """Measures bytes and processor time per picture, of our codec and others, on one corpus."""
 
-from __future__ import annotations
-
 import base64
 import io
 import json

@@ -3,8 +3,6 @@
 It is the same on every machine: scripted player, seeded random keys, no clock.
 """
 
-from __future__ import annotations
-
 import random
 import time
 from functools import partial

@@ -8,8 +8,6 @@ after an emulator step the processor's caches are cold and everything takes long
 The median per step counts, because in some rollouts another process had the processor.
 """
 
-from __future__ import annotations
-
 import sys
 import tempfile
 import threading

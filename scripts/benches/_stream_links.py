@@ -6,8 +6,6 @@ pictures taken in the same process, so only the link is timed), ``direct`` and `
 streamer and the relay as installed, where the relay can and cannot reach the job).
 """
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

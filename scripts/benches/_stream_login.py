@@ -1,7 +1,5 @@
 """Runs a real sshd, and a real ``ssh -R`` into it over the test cluster's shaped link."""
 
-from __future__ import annotations
-
 import getpass
 import os
 import shlex

@@ -4,8 +4,6 @@ It uses the relay's own parts (selection, acknowledged deltas, windows, handshak
 before them, whose delay is measured separately. It writes its counts into OUT when terminated.
 """
 
-from __future__ import annotations
-
 import json
 import signal
 import sys

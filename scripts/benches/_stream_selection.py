@@ -1,7 +1,5 @@
 """Simulates hours of 32 agents to measure how often featured agents are replaced."""
 
-from __future__ import annotations
-
 import math
 import random
 from statistics import mean, median

@@ -4,8 +4,6 @@ The job writes one folder and the relay reads another. A thread copies every fil
 other, and the watch request back, after a fixed delay. Everything else is as installed.
 """
 
-from __future__ import annotations
-
 import contextlib
 import tempfile
 import threading

@@ -5,8 +5,6 @@ is marked as such, and is neither met nor missed. ``scripts/soak watching`` meas
 ``scripts/soak stream`` T12 (spoilt messages).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

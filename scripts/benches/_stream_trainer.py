@@ -8,8 +8,6 @@ it defers counts against the stream; its rate is that of a job with default sett
 turns are appended to ROWS as one line, so an interrupted measurement can continue.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -10,8 +10,6 @@ the mean is reported beside it. Quads are appended to ``runs/benches/stream-trai
 interrupted measurement continues; remove the file to start anew.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

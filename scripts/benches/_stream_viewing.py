@@ -1,7 +1,5 @@
 """Measures a viewer: the time to its first picture, and its processor time idle and watching."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import tempfile

@@ -5,8 +5,6 @@ this machine's monotonic clock, so no clock offset is estimated. It writes its p
 ``OUT.port`` and at its end the ages into ``OUT``.
 """
 
-from __future__ import annotations
-
 import json
 import struct
 import sys

@@ -1,7 +1,5 @@
 """An environment with very uneven step lengths: the same game, with some far longer steps."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Steps N environments with our vector and other libraries', and measures the emulation limit."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import time

@@ -7,8 +7,6 @@ its delta algorithm on, updates a safetensors file and a ``.pt`` from the first 
 Seconds are of one core, as the kernel counts them: other processes do not lengthen them.
 """
 
-from __future__ import annotations
-
 import re
 import resource
 import statistics

@@ -7,8 +7,6 @@ the gain of queueing ahead on a busy cluster is not included. Also measures the 
 of the planner, and the wall time of ``status``.
 """
 
-from __future__ import annotations
-
 import math
 import shutil
 import sys

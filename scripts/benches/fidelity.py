@@ -7,8 +7,6 @@ the memory in each save state is read, and battery saves are refused. A file tha
 hangs, or is another game's is listed with the reason; the others are still read.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import tempfile

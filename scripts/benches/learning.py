@@ -9,8 +9,6 @@ evaluated use all their steps. The state folder keeps finished runs, and interru
 `--quick` only tests that everything runs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -11,8 +11,6 @@ frozen starts after each round. Seeds that are done are kept in the folder of st
 repeated. `--quick` only shows that everything runs.
 """
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path

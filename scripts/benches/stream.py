@@ -7,8 +7,6 @@ once, which no live stream can reach. Then a real sender, relay and viewer carry
 through slow links.
 """
 
-from __future__ import annotations
-
 import tempfile
 import time
 from collections.abc import Sequence

@@ -4,8 +4,6 @@ The same script is also started without a scheduler in the same run; Slurm's sha
 difference.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import tempfile

@@ -9,8 +9,6 @@ count and is listed (`left_out`). The uneven scene plays steps of 1 to 20 times 
 environments, found by a trial before the rounds.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import sys

@@ -14,8 +14,6 @@ Operations: file operations of one merge and of one look without news, and their
 each, with 1, 4, 8 and 32 peers (``_sharing_operations``).
 """
 
-from __future__ import annotations
-
 import os
 import statistics
 import tempfile

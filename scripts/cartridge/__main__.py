@@ -5,8 +5,6 @@
 faster with it, but speed measured with it is not the real game's.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -6,8 +6,6 @@ Statements: instructions, ``name:`` and ``.local:`` labels, ``NAME equ EXPRESSIO
 ``sprite`` in the column order of 8x16 sprites.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """Assembles `source/`, and makes the module of the symbols that the package uses."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from string import capwords

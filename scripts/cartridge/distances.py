@@ -1,7 +1,5 @@
 """Pure. Finds the cell to which each button leads in the cartridge's world, and distances."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterator
 from typing import NamedTuple

@@ -4,8 +4,6 @@ Numbers are decimal, ``$hex`` or ``%binary``; names are symbols; ``high(x)`` and
 byte of a word. Anything else is an ``AsmError``.
 """
 
-from __future__ import annotations
-
 import ast
 import operator
 import re

@@ -1,7 +1,5 @@
 """Pure. Reads the facts that the scripted player uses from the cartridge's memory."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ The logo field of a licensed cartridge stays empty, as those bytes are not ours.
 program does not check them; a real console's would.
 """
 
-from __future__ import annotations
-
 TITLE = b"DADDY"
 KIND = 0x13  # MBC3 + RAM + battery, as the real game, so that save states have the same layout
 RAM_SIZE = 0x03  # 32 KiB

@@ -4,8 +4,6 @@ A directory at 0x150 of the ROM has the addresses of its tables. The scripted pl
 the README's picture of the world use only these maps.
 """
 
-from __future__ import annotations
-
 from collections.abc import Container
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Pure. Chooses the scripted player's buttons in menus, to teach Cut and to use it."""
 
-from __future__ import annotations
-
 from scripts.cartridge.distances import STEPS
 from scripts.cartridge.game_state import Facts
 from scripts.cartridge.maps import REGROWS, Atlas

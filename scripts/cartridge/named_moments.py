@@ -3,8 +3,6 @@
 A test lets `player.Player` play until the point of that name is reached.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Final
 

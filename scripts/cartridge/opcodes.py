@@ -3,8 +3,6 @@
 The length of an instruction never depends on the value of a symbol, so that two passes suffice.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from scripts.cartridge.expressions import AsmError

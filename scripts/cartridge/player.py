@@ -5,8 +5,6 @@ ROM's maps, and hints are read from the game's memory, which no agent can do. Te
 demonstrations play the game with it.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 from scripts.cartridge.distances import (

@@ -4,8 +4,6 @@ r"""Pure. Reads assembly files into a flat list of lines, with includes, macros 
 empty) · ``rept N`` … ``endr`` · ``;`` starts a comment.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass

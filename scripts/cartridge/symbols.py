@@ -3,8 +3,6 @@
 The rest of its memory is laid out as in the real game. Tests compare each line with the ROM.
 """
 
-from __future__ import annotations
-
 from typing import Final, NamedTuple
 
 SEED_ADDRESS: Final = 0xC0F0

@@ -3,8 +3,6 @@
 ``.`` is shade 0 (white, or transparent in a sprite), ``-`` 1, ``+`` 2 and ``#`` 3 (black).
 """
 
-from __future__ import annotations
-
 from scripts.cartridge.expressions import AsmError
 
 SHADES = ".-+#"

@@ -4,8 +4,6 @@ With sshd and rsync the login node's commands run through ssh. Without them the 
 directly, and the summary has the transports ``local`` and ``spool``.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

@@ -1,7 +1,5 @@
 """Adapter for matplotlib: draws the report: returns, slots over time, the viewer's last frames."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Plays with random actions, for comparison with the learners of the same run."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Computes the demo's summary from the files of its run directory."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Mapping, Sequence

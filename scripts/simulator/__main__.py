@@ -3,8 +3,6 @@
 Prints a table, and on request writes the results as JSON.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

@@ -3,8 +3,6 @@
 Sources: ``docs/simulator.md``. A person reacts ``human_s`` seconds after a failure that needs one.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable
 

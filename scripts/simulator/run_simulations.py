@@ -1,7 +1,5 @@
 """Simulates months in parallel, one process per core, and formats the results as text and JSON."""
 
-from __future__ import annotations
-
 import sys
 from collections import defaultdict
 from collections.abc import Mapping, Sequence

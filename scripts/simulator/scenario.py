@@ -5,8 +5,6 @@ person's own site are read from an export of ``sacct``; the wait of a started jo
 eligible to started.
 """
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -6,8 +6,6 @@ change is read at the next regular pass. Passes without any news are counted and
 site calls when something changed, and ``Plan.due_at`` is the time from which the plan would change.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial

@@ -4,8 +4,6 @@ Exit code 1 when anything was found that must not be. `slurm` needs root for one
 a full disk, and about 11 minutes for each round of all; `laptops` needs root for a second user.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 from collections.abc import Sequence

@@ -9,8 +9,6 @@ All other CPU time counts for the hand-overs, also that of faults and of startin
 heartbeat every ten seconds (0.4 ms) counts for the activity in which it occurs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise

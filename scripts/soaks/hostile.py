@@ -4,8 +4,6 @@ A merger must survive each, and none may enter a version. Each has an incarnatio
 that a commit record shows which of them was merged.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass

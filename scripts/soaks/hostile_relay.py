@@ -1,7 +1,5 @@
 """A hostile peer at the other end of a stream's connection, with and without the token."""
 
-from __future__ import annotations
-
 import functools
 import random
 from collections.abc import Callable

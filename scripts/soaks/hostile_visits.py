@@ -5,8 +5,6 @@ messages sent, the number refused, and the bytes of pictures that the connection
 beside its 64 KiB.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import random

@@ -4,8 +4,6 @@ Signals only processes that the test cluster or the run recorded, by process id 
 else a fault changes is taken back when it ends, also by an interruption.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

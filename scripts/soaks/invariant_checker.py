@@ -6,8 +6,6 @@ later. I5 no process reads an older version than before. I6 no contribution base
 version counts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from Daddy.core.atomic_files import sha256_hex

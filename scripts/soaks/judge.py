@@ -5,8 +5,6 @@ first step), training, redone work (after the last checkpoint of a learner that 
 drain (from the decision to leave until slurmctld logs the end); the residue is the rest.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections import defaultdict

@@ -5,8 +5,6 @@ alone, and the view of another process may lag, but never goes back and never la
 ``lag_s``. A removed name may still be listed; opening it then fails with ENOENT or ESTALE.
 """
 
-from __future__ import annotations
-
 import bisect
 import errno
 import itertools

@@ -6,8 +6,6 @@ on, as a learner does, and tries again when next due. It trains nothing, because
 order of jobs and four real learners would compete for this machine's cores.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import json

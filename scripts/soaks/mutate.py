@@ -1,7 +1,5 @@
 """Damages well-formed bytes and JSON, as a faulty link or disk or a hostile peer may."""
 
-from __future__ import annotations
-
 import json
 import random
 from typing import Any

@@ -3,8 +3,6 @@
 All files are read after the run; times are wall seconds of this one machine.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

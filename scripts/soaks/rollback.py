@@ -6,8 +6,6 @@ was made. Checked by the commit records and the states: versions chain, a rollba
 names, and no progress made on a reverted version is in a later one.
 """
 
-from __future__ import annotations
-
 import contextlib
 import multiprocessing
 import random

@@ -1,7 +1,5 @@
 """Runs one simulated schedule of a weights fleet from a seed, and checks its invariants."""
 
-from __future__ import annotations
-
 import contextlib
 import traceback
 from collections.abc import Iterator

@@ -5,8 +5,6 @@ Runs four slots with jobs of one minute and checks Slurm's own log. The learner 
 a file system of its own, which only root can mount: without root no disk is filled.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

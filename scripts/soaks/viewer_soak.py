@@ -5,8 +5,6 @@ screen after every hand-over of its slot, and the operating system that relay, s
 do not grow.
 """
 
-from __future__ import annotations
-
 import re
 import statistics
 import sys

@@ -6,8 +6,6 @@ fail, replies get lost, everything hangs for an hour (``interleaver.py``). Every
 (``invariant_checker.py``).
 """
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Iterable

@@ -4,8 +4,6 @@ In half of the schedules two of the writers are a friend's: they write in a fold
 which the others only read. Uses torch, for weights of three numbers.
 """
 
-from __future__ import annotations
-
 import contextlib
 import threading
 from collections.abc import Mapping

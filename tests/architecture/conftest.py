@@ -1,7 +1,5 @@
 """Our modules, the tracked files and the project file, which the architecture tests read."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 from typing import Any

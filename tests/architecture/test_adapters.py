@@ -1,7 +1,5 @@
 """Each third-party library has one adapter, and a pure module reaches no input, output or clock."""
 
-from __future__ import annotations
-
 import ast
 import re
 from fnmatch import fnmatch

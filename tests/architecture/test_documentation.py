@@ -1,7 +1,5 @@
 """Every command, setting and exit code is documented, and documented commands work."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import subprocess

@@ -1,7 +1,5 @@
 """Commands that run on a login node or in a viewer start light and fast."""
 
-from __future__ import annotations
-
 import json
 import os
 import resource

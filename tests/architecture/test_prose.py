@@ -1,7 +1,5 @@
 """Names and sentences are plain: a stranger reads them without a dictionary."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """Nothing shared is unpickled, no shell is asked, no listener faces the network."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Files fit in a head, functions on a screen, and every module says what it owns."""
 
-from __future__ import annotations
-
 import ast
 
 from tests.architecture.tree import Source

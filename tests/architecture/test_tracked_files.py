@@ -1,7 +1,5 @@
 """Tracked files hold nothing of the real game, no path of one machine, and nothing large."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Reading our own code: a module as text and as a syntax tree, and what it imports."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """`--contribute` hands in by itself: a real sshd and rsync, a child that ends with its parent."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Milestones between a run and a laptop: claims, played again and never trusted. The cartridge."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import replace

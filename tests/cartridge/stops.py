@@ -1,7 +1,5 @@
 """Plays to the points of `scripts.cartridge.named_moments`, once per process, for tests."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 from scripts.cartridge.distances import Place, stands

@@ -1,7 +1,5 @@
 """Tests the assembler's language, and its encodings against the published opcode table."""
 
-from __future__ import annotations
-
 import pytest
 
 from scripts.cartridge.assembler import Assembler

@@ -1,7 +1,5 @@
 """Tests that the committed image equals the build of the source, with a valid header."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 import sys

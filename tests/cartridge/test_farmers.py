@@ -3,8 +3,6 @@
 `tests/pokemon/test_farmers.py` tests the same on memory written byte by byte.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import lru_cache
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Tests the game in the real emulator: its rules, its screen, and that nothing locks it."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 

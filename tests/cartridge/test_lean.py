@@ -1,7 +1,5 @@
 """Tests that the lean game equals the full game and needs less CPU time."""
 
-from __future__ import annotations
-
 import time
 
 from scripts.cartridge.build import LEAN, build

@@ -1,7 +1,5 @@
 """Tests that the scripted player can win after any buttons at any point of the story."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,7 +1,5 @@
 """Tests the machine in rest houses, which stores creatures where the real game has its box."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """Tests menus in the real emulator: a move is taught from the bag, and used on thorns."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """Tests that the scripted player wins: every flag, three badges in order, the ending."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import pytest

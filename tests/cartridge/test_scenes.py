@@ -1,7 +1,5 @@
 """Tests scenes in which a script has control in the environment: long steps, questions."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 import pytest

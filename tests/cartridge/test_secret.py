@@ -1,7 +1,5 @@
 """Tests the lighthouse, whose true stairs are random, told once, and needed later."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 import pytest

@@ -1,7 +1,5 @@
 """Tests that the ROM's maps match the fact tables, and that no place is a dead end."""
 
-from __future__ import annotations
-
 from collections.abc import Set as AbstractSet
 
 import pytest

@@ -1,7 +1,5 @@
 """Fixtures: a copied checkout with a small learner, and a person that runs commands in it."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -4,8 +4,6 @@ Replaces ``Daddy.train_slim`` in a copied checkout, so that the controller's tes
 processes, leases and files without neural networks.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import signal

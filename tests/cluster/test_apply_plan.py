@@ -1,7 +1,5 @@
 """Tests that actions are in the ledger first, and that a controller without its lease does none."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A checkout or a configuration that breaks while a run goes on: its own release answers."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import replace

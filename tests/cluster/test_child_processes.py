@@ -1,7 +1,5 @@
 """Tests that programs beside the controller are restarted, and end with it."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -1,7 +1,5 @@
 """Tests that the loop survives errors, and reads files again only after changes."""
 
-from __future__ import annotations
-
 import os
 import threading
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Tests that a run has one controller, on one host and across two."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import threading

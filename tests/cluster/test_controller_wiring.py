@@ -1,7 +1,5 @@
 """Tests the person's notify command, and the programs beside the controller."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Tests the three keys of ``setup`` with a real sshd and the authorized_keys lines it printed."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

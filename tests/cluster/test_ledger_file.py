@@ -1,7 +1,5 @@
 """The ledger stays readable after crashes and errors during a write."""
 
-from __future__ import annotations
-
 import json
 import random
 from pathlib import Path

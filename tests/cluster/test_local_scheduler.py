@@ -1,7 +1,5 @@
 """Tests the local queue with real processes: waiting, cap, limits, signals, adoption."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import os

@@ -8,8 +8,6 @@ time limit is no failure (11), a bad slot costs no other slot a job (12). ``test
 that a controller that lost its term does nothing (9).
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The planner by examples: each test gives one state and the expected actions."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Tests that the controller reads the leases and checkpoints that learners write."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import torch

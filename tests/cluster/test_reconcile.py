@@ -1,7 +1,5 @@
 """The ledger entries that one listing and the leases lead to."""
 
-from __future__ import annotations
-
 import pytest
 
 from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy

@@ -1,7 +1,5 @@
 """The commands that a person types, against real processes on the local queue."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Tests the choice of the executor, and the job specifications."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Tests Slurm's programs: clean environment, counted calls, no child that outlives us."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Tests the limits that are read from output as Slurm 22.05 prints it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pytest

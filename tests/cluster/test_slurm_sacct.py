@@ -1,7 +1,5 @@
 """Tests ends of jobs as sacct 22.05.8 prints them."""
 
-from __future__ import annotations
-
 import pytest
 
 from Daddy.cluster.orchestrator.controller_types import JobState

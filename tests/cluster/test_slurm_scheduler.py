@@ -1,7 +1,5 @@
 """Tests the Slurm scheduler with programs that print scripted answers."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

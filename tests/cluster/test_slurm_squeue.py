@@ -1,7 +1,5 @@
 """Tests the parser of squeue's listing: states, reasons, tags, damaged lines."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

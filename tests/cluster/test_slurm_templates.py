@@ -1,7 +1,5 @@
 """Tests the text of a job script, and that a shell runs it correctly."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

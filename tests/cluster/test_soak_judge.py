@@ -1,7 +1,5 @@
 """Tests the soak's checks on made-up logs, with and without violations."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

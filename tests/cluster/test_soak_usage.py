@@ -1,7 +1,5 @@
 """Tests the division of a controller's CPU time into waiting, passes and hand-overs."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Tests ``sync_weights.sh`` with real rsync and ssh to an sshd on this machine."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Tests laptops without a usable rsync: a shell that talks, an older rsync, odd ssh settings."""
 
-from __future__ import annotations
-
 import json
 import pwd
 import shutil

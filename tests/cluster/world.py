@@ -3,8 +3,6 @@
 The controller's only state is the list of ledger entries, as on disk; a crash loses the rest.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, fields, replace
 

@@ -1,7 +1,5 @@
 """Terms: what one average stands on, and what a laptop may take from a run."""
 
-from __future__ import annotations
-
 import pytest
 
 from Daddy.core import load_config as configuration

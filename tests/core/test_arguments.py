@@ -1,7 +1,5 @@
 """Command lines: a mistyped word is answered with the nearest one, and help ends a command."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

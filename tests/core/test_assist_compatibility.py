@@ -1,7 +1,5 @@
 """Names of the scripted helps: what may be said in a configuration, and who may use whose work."""
 
-from __future__ import annotations
-
 import pytest
 
 from Daddy.core.assist_compatibility import (

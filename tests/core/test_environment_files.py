@@ -1,7 +1,5 @@
 """Environments that lack files: a real one of which half is gone, and programs that start in it."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

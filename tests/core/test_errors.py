@@ -1,7 +1,5 @@
 """Entry points: output that the terminal's encoding lacks letters for ends no command."""
 
-from __future__ import annotations
-
 import io
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """A closed home is said by name, with the line to type; what is open is left in peace."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Facts of a machine and its processes."""
 
-from __future__ import annotations
-
 import os
 import socket
 import subprocess

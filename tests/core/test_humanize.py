@@ -1,7 +1,5 @@
 """Times and numbers at a glance."""
 
-from __future__ import annotations
-
 import pytest
 
 from Daddy.core.humanize import (

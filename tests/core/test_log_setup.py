@@ -1,7 +1,5 @@
 """Log lines: time stamp, level, module; nothing from elsewhere can forge one."""
 
-from __future__ import annotations
-
 import argparse
 import io
 import logging

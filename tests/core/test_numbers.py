@@ -1,7 +1,5 @@
 """Numbers that a person types: as options, in files and in the environment."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Iterator
 from pathlib import Path

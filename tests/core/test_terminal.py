@@ -1,7 +1,5 @@
 """Screens on terminals of every kind, on a real pseudo-terminal, and in a pipe."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import pty

@@ -1,7 +1,5 @@
 """A sweep measures honestly and ends when more environments no longer help."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """A profile is kept per user id and is used only on the machine it was measured on."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 

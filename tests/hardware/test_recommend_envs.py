@@ -1,7 +1,5 @@
 """The recommended number of environments of a machine."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

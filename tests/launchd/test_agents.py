@@ -1,7 +1,5 @@
 """Tests of the files that ``launchd/install.sh`` makes, with launchd's and systemd's parsers."""
 
-from __future__ import annotations
-
 import os
 import plistlib
 import subprocess

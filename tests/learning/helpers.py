@@ -1,7 +1,5 @@
 """Builds learners for tests: real parts with a serial vector, a fake lease and a fake clock."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path

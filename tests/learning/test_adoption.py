@@ -1,7 +1,5 @@
 """Tests of an adoption: the KL divergence is measured, the critic fitted where that helps."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Faults 24 to 26 at the checkpoint: a signal in the middle, SIGKILL half-way, TERM alone."""
 
-from __future__ import annotations
-
 import os
 import signal
 import stat

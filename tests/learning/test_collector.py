@@ -1,7 +1,5 @@
 """Tests of groups that are steps apart: the rollout does not depend on the faster group."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

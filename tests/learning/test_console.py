@@ -1,7 +1,5 @@
 """Tests of the progress lines on the console."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Mapping, Sequence
 

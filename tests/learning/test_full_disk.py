@@ -1,7 +1,5 @@
 """A learner on a disk that is really full: it makes room, says so, waits and loses no step."""
 
-from __future__ import annotations
-
 import errno
 from collections.abc import Iterator, Mapping
 from dataclasses import replace

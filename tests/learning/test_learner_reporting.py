@@ -1,7 +1,5 @@
 """Tests of the drawing of pictures: only requested pictures are drawn."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """Tests of the bench `learning`: its counts, its resumed and finished runs, its figures."""
 
-from __future__ import annotations
-
 import json
 import threading
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tests of shares of a limit: rounds whose limit was measured too low do not count."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Tests of all backends with the real environment: equal seeds and actions, equal trajectories."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, is_dataclass

@@ -1,7 +1,5 @@
 """A collapsed policy is found, held back, restarted once, then given up: bounds, loop, fleet."""
 
-from __future__ import annotations
-
 import json
 import threading
 from dataclasses import replace

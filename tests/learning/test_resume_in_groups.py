@@ -1,7 +1,5 @@
 """Tests of stops and resumes while groups are steps apart, in processes."""
 
-from __future__ import annotations
-
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path

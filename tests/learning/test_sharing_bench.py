@@ -1,7 +1,5 @@
 """Tests of the bench `sharing`: its evaluation, groups, controls and figures."""
 
-from __future__ import annotations
-
 import json
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tests of env processes: sleeping waits, errors for dead processes, no leftovers."""
 
-from __future__ import annotations
-
 import gc
 import os
 import random

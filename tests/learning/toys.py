@@ -1,7 +1,5 @@
 """Tiny environments for tests of the vector: slow, failing, and jumping ones."""
 
-from __future__ import annotations
-
 import multiprocessing
 import sys
 import time

@@ -1,7 +1,5 @@
 """Gives every test of the game its own cache folder, and an emulator at the game's beginning."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

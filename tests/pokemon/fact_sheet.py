@@ -1,7 +1,5 @@
 """Facts of the public disassembly, typed in a second time; our tables must agree with them."""
 
-from __future__ import annotations
-
 _ADDRESSES = """
 C109 facing | C3A0 tiles | CC24 menu_y | CC25 menu_x | CC26 menu_item | CC28 menu_last
 CC2C bag_cursor | CC36 list_scroll | CD38 walked_by_game

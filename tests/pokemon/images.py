@@ -1,7 +1,5 @@
 """Makes images of the work RAM byte by byte, for tests of its readers."""
 
-from __future__ import annotations
-
 from Daddy.pokemon import ram_map as ram
 
 

@@ -1,7 +1,5 @@
 """Installs other versions of libraries under runs/, which a child imports before the venv's."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

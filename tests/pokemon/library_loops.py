@@ -4,8 +4,6 @@ Each runs in a process of its own (`python -m tests.pokemon.library_loops NAME`)
 of gymnasium that PYTHONPATH names, and prints the episodes that the library told of.
 """
 
-from __future__ import annotations
-
 import sys
 import warnings
 from functools import partial

@@ -4,8 +4,6 @@ It has none of the real game's bytes. Its program writes the first byte of every
 RAM and then only waits, so that bytes which a test writes into the memory stay there.
 """
 
-from __future__ import annotations
-
 from scripts.cartridge.header import header_checksum
 
 BANKS = 64

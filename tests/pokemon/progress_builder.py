@@ -1,7 +1,5 @@
 """Makes game states byte by byte, and computes the rewards of the steps between them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """Records the cartridge's scripted player, to measure the size of recordings."""
 
-from __future__ import annotations
-
 from Daddy.core.rom_identity import load_rom
 from Daddy.pokemon.emulator import BUTTONS, FRAMES_PER_SECOND
 from Daddy.pokemon.env import PokemonRedEnv

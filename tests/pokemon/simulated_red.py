@@ -4,8 +4,6 @@ It has menus, names, options, doors, edges, scripts and prompts as in the disass
 can play the routes for which they have no ROM. It cannot prove that these facts are right.
 """
 
-from __future__ import annotations
-
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon import story_order
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon.bag import item_bits
 from Daddy.pokemon.game_progress import read_progress

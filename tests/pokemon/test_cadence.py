@@ -3,8 +3,6 @@
 The whole game is played once, and its memory is read after every frame, not only after each step.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache, partial

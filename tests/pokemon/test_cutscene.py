@@ -1,7 +1,5 @@
 """Tests that waits for scripts are bounded and counted, and never answer a question."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import pytest

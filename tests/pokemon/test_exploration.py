@@ -1,7 +1,5 @@
 """Tests the finds of exploration, and the clearing of its memory."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import pytest

@@ -1,7 +1,5 @@
 """Tests reward exploits: behaviour repeated for a whole episode earns almost nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from itertools import cycle, islice
 

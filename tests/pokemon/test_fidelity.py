@@ -1,7 +1,5 @@
 """Tests the bench that reads save states: valid ones are listed, others refused with a reason."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import sys

@@ -1,7 +1,5 @@
 """Tests that the two halves of a step equal one step, also interleaved with other environments."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Tests the handling of a user's ROM (found, identified, started, read) with a lookalike."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from Daddy.pokemon.map_names import map_name
 from scripts.cartridge.symbols import MAPS
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon.memory_decoding import bits, byte, packed_decimal, span, word
 from tests.pokemon.images import image, put

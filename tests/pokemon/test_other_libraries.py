@@ -1,7 +1,5 @@
 """Tests that wrappers and learners of other libraries play the game through ends of episodes."""
 
-from __future__ import annotations
-
 import re
 import sys
 from importlib.util import find_spec

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from Daddy.pokemon import ram_map as ram

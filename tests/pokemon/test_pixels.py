@@ -1,7 +1,5 @@
 """Tests the picture and the mask of visited cells, pixel by pixel, on the cartridge."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import lru_cache
 

@@ -1,7 +1,5 @@
 """Tests that the facts read from memory match the events of a played game of the cartridge."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from functools import lru_cache
 

@@ -1,7 +1,5 @@
 """Tests that every address has one name and one meaning, and that used addresses are read."""
 
-from __future__ import annotations
-
 import ast
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tests the rewards of steps, byte by byte, and that nothing is paid twice."""
 
-from __future__ import annotations
-
 import pytest
 
 from Daddy.core.settings import RewardSettings

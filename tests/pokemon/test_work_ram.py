@@ -1,7 +1,5 @@
 """Tests that the memory array and the slow interface of pyboy read the same bytes."""
 
-from __future__ import annotations
-
 from threading import Thread
 
 import numpy as np

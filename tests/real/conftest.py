@@ -1,7 +1,5 @@
 """Fixtures: a real Slurm test cluster with its login node, shared by all tests here."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Tests commands on a real Slurm: the checks of ``start``, and a ``status`` that does not wait."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -1,7 +1,5 @@
 """Tests the controller on a real Slurm: hand-over, adoption, lost answers, odd environments."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Tests jobs that a failing prolog ends, as a user without rights over Slurm."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import shutil

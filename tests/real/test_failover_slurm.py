@@ -5,8 +5,6 @@ another host, which takes 90 s to be noticed, with a simulated clock. A controll
 the queue is one whose squeue fails; it counts as blind after two seconds here.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -6,8 +6,6 @@ frozen and killed, nodes go down, processes are stopped. ``sbatch`` runs through
 everything on and, when told so, lets the real thing go wrong.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

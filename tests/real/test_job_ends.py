@@ -1,7 +1,5 @@
 """Tests that the causes of failed jobs are told: no program, too little memory, a dead node."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

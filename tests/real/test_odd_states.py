@@ -1,7 +1,5 @@
 """Tests commands while Slurm or the run's folder is in an odd state."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 import tempfile

@@ -1,7 +1,5 @@
 """Tests the Slurm scheduler on a real Slurm with accounting."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Tests the test cluster: limits, signals, login node, and that ``down`` leaves nothing."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Tests requests on a Slurm with typed GPUs, features, licenses and a required account."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Builds small simulated sites."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from random import Random
 

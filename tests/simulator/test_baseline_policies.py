@@ -1,7 +1,5 @@
 """The five compared policies behave as their documentation says."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from random import Random
 

@@ -1,7 +1,5 @@
 """Incidents follow from the seed with the assumed frequency; waits have their distribution."""
 
-from __future__ import annotations
-
 import math
 from itertools import pairwise
 from random import Random

@@ -1,7 +1,5 @@
 """The program: order and floors of the table, its files, and its error messages."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from statistics import fmean

@@ -1,7 +1,5 @@
 """Results: means, intervals, and their two formats."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """A person's own sacct export becomes a workload, or an error names the reason."""
 
-from __future__ import annotations
-
 import pytest
 
 from scripts.simulator.scenario import read_export

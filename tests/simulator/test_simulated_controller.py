@@ -1,7 +1,5 @@
 """The product's plan on the simulated site: failures cost little and break no rule."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from random import Random
 

@@ -1,7 +1,5 @@
 """The simulated queue: waits, the cap, ageing, reservations, and jobs' training time."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

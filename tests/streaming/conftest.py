@@ -1,7 +1,5 @@
 """Fixtures of the stream's tests: a run, a token and a viewer."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

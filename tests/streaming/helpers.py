@@ -1,7 +1,5 @@
 """Pictures, sessions and processes for the stream's tests."""
 
-from __future__ import annotations
-
 import functools
 import os
 import random

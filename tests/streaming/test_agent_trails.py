@@ -1,7 +1,5 @@
 """Maps and returns match the telemetry, for any duration."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from Daddy.streaming.protocol.messages import row_from_report

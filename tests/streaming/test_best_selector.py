@@ -1,7 +1,5 @@
 """The selector features the best agents and does not replace them too often."""
 
-from __future__ import annotations
-
 from math import inf
 
 import pytest

@@ -1,7 +1,5 @@
 """The clip buffer returns the pictures that were shown, and its size is bounded."""
 
-from __future__ import annotations
-
 import math
 import threading
 from pathlib import Path

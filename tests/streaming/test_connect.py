@@ -1,7 +1,5 @@
 """``connect`` against a real sshd: its routes, its messages, and how it connects again."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import resource

@@ -1,7 +1,5 @@
 """The next route of ``connect``, its pause and its reason, and the exact ssh commands."""
 
-from __future__ import annotations
-
 import argparse
 import shlex
 import subprocess

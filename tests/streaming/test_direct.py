@@ -1,7 +1,5 @@
 """A relay connects to the jobs' ports at once, authenticated, and goes on reading the spool."""
 
-from __future__ import annotations
-
 import os
 import resource
 import socket

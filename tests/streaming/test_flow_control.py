@@ -1,7 +1,5 @@
 """Pictures are sent when the link has room, newest first, at the pace of their capture."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """The output of a viewer for scripts: JSON lines, and the exit status with its reason."""
 
-from __future__ import annotations
-
 import json
 import signal
 import socket

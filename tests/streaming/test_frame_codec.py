@@ -1,7 +1,5 @@
 """Every picture survives encoding, whole and as tiles; all other bytes are refused."""
 
-from __future__ import annotations
-
 import random
 import tracemalloc
 import zlib

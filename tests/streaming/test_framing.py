@@ -1,7 +1,5 @@
 """Messages arrive complete from any pieces; invalid ones end the connection at once."""
 
-from __future__ import annotations
-
 import contextlib
 
 import pytest

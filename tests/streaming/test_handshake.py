@@ -1,7 +1,5 @@
 """Two sides that share a token connect; a peer without it gets no message in or out."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 
 import pytest

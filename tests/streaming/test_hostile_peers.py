@@ -1,7 +1,5 @@
 """A peer that knows the token may be hostile: it cannot make a process grow or end."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket

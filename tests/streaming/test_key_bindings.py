@@ -1,7 +1,5 @@
 """Keys do what the help says, and nothing else."""
 
-from __future__ import annotations
-
 from Daddy.streaming.protocol.messages import MAX_PINS, MAX_TOP_K
 from Daddy.streaming.viewer.key_bindings import (
     TABLE,

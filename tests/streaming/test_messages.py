@@ -1,7 +1,5 @@
 """Values survive packing and reading, limited to the wire's ranges."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """The news for a browser: only the parts that it lacks, identified by hashes."""
 
-from __future__ import annotations
-
 import json
 import struct
 from dataclasses import replace

@@ -3,8 +3,6 @@
 It must understand a real relay. If it fails, the document and the code differ.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import json

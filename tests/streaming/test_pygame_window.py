@@ -1,7 +1,5 @@
 """A window painted in parts equals one painted whole; keys and clicks do what the help says."""
 
-from __future__ import annotations
-
 import os
 import random
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The relay's connection to a viewer: the cause that it reports."""
 
-from __future__ import annotations
-
 import socket
 import struct
 from itertools import count

@@ -1,7 +1,5 @@
 """From a learner's sender through a real relay and real sockets to a viewer."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

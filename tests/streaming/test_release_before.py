@@ -1,7 +1,5 @@
 """Viewers and jobs of the release that streamed inputs work with this one, in pictures."""
 
-from __future__ import annotations
-
 import json
 import struct
 from pathlib import Path

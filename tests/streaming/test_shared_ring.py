@@ -1,7 +1,5 @@
 """Memory of learner and streamer: the newest survives, no side waits, torn copies are lost."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Damaged messages end a connection with a reason and little memory (``./scripts/soak stream``)."""
 
-from __future__ import annotations
-
 import pytest
 
 from Daddy.streaming.protocol import messages

@@ -1,7 +1,5 @@
 """The viewer soak's figures from made-up events and samples."""
 
-from __future__ import annotations
-
 from Daddy.dashboard import Handover
 from scripts.soaks.viewer_soak import growth, returns
 

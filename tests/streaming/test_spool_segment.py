@@ -1,7 +1,5 @@
 """A spool file is read completely or not at all."""
 
-from __future__ import annotations
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

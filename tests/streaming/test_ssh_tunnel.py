@@ -1,7 +1,5 @@
 """Frames through a real ``ssh -R`` into a real sshd, as the guide describes it."""
 
-from __future__ import annotations
-
 import getpass
 import os
 import signal

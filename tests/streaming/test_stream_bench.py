@@ -1,7 +1,5 @@
 """The stream's sizes by the bench's own figures; nothing here depends on a clock."""
 
-from __future__ import annotations
-
 import math
 import random
 from itertools import combinations_with_replacement

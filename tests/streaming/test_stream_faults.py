@@ -1,7 +1,5 @@
 """Faults of the stream with real processes: frozen, killed, replaced, and clocks that differ."""
 
-from __future__ import annotations
-
 import json
 import os
 import queue

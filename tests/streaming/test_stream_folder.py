@@ -1,7 +1,5 @@
 """Several relays of one run have a watch request each; jobs serve the union of all."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from Daddy.streaming.login.stream_folder import (

@@ -1,7 +1,5 @@
 """The relay's first messages to a viewer, their format, and pictures dropped on a full link."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Training never waits for the stream: not for its process, a full spool or a broken disk."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

@@ -1,7 +1,5 @@
 """The viewer command's answers to valid and invalid flags."""
 
-from __future__ import annotations
-
 import signal
 import stat
 import subprocess

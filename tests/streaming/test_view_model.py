@@ -1,7 +1,5 @@
 """The scene built from messages: a panel is not empty because its agent was replaced."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from Daddy.streaming.protocol import frame_codec

@@ -1,7 +1,5 @@
 """The window's pixels: right pictures, whole factors, no overlaps, stale pictures marked."""
 
-from __future__ import annotations
-
 import math
 import os
 import subprocess

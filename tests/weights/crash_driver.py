@@ -3,8 +3,6 @@
 Prints one JSON line per kill point. Forks, so that torch is loaded once.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

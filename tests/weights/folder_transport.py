@@ -1,7 +1,5 @@
 """A file transport whose cluster is a folder of this machine: real files, no network."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Helpers for tests of shared weights: states, exchanges, a manual clock, an event recorder."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """A laptop's home, and a home on a real sshd that knows keys by its authorized_keys lines."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 import shlex

@@ -4,8 +4,6 @@ Everything in the folder was written by real exchanges; only the learners' event
 as their loop writes them.
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
 import os

@@ -1,7 +1,5 @@
 """A real sshd on loopback with keys of its own: a "cluster" for one test session."""
 
-from __future__ import annotations
-
 import contextlib
 import getpass
 import os

@@ -1,7 +1,5 @@
 """Jobs with other settings cannot share a folder; laptops get the run's settings."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

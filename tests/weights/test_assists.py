@@ -1,7 +1,5 @@
 """Weights learnt with scripted helps are marked, and refused where fewer are used."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """A live run is closed to other accounts, and open to a friend as far as it must be."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

@@ -1,7 +1,5 @@
 """Extreme contents of a box: files of any size and number, names that point elsewhere."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import tempfile

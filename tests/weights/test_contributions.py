@@ -1,7 +1,5 @@
 """Any file may lie in a laptop's box; only well-formed contributions count."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 

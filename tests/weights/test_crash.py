@@ -1,7 +1,5 @@
 """Processes are killed at every kill point; nothing is lost and the run continues."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

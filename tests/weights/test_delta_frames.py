@@ -1,7 +1,5 @@
 """Frames: decoded bytes equal the input, bit for bit, and any other frame is refused."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import random

@@ -4,8 +4,6 @@ Their steps have enough numbers for a cosine to mean something: all share one di
 has a part of its own.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 

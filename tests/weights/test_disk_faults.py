@@ -1,7 +1,5 @@
 """Faults of a disk, a clock or another process on files that are in use."""
 
-from __future__ import annotations
-
 import errno
 import os
 

@@ -1,7 +1,5 @@
 """Pairs of features: friends, admission, reverts and restores, two at a time."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

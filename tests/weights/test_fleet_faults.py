@@ -1,7 +1,5 @@
 """Faults of a fleet: frozen mergers, signals, restarts together, very different speeds."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import signal

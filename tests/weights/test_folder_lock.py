@@ -1,7 +1,5 @@
 """One transfer at a time in a laptop's folder: between real processes, also killed ones."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from contextlib import contextmanager

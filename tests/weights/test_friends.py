@@ -1,7 +1,5 @@
 """A friend with an own account: read in its folder, admitted and merged like the owner's."""
 
-from __future__ import annotations
-
 import json
 import os
 

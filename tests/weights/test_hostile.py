@@ -1,7 +1,5 @@
 """The attacks of the soak `laptops` against a real merger in one process."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections import Counter

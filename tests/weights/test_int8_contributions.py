@@ -1,7 +1,5 @@
 """A laptop's contribution travels as int8 where the run reads that; hostile ones are refused."""
 
-from __future__ import annotations
-
 import dataclasses
 import struct
 import zlib

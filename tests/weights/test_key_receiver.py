@@ -1,7 +1,5 @@
 """Escapes from a laptop's keys on a real sshd: requests and files of a hostile client."""
 
-from __future__ import annotations
-
 import ast
 import json
 import os

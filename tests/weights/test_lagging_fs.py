@@ -1,7 +1,5 @@
 """The file system of the random schedules: it lags as promised, else behaves like a real one."""
 
-from __future__ import annotations
-
 import errno
 import os
 import random

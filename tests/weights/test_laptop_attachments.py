@@ -1,7 +1,5 @@
 """Attachments beside the weights: hostile boxes, bounds, receipts."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A laptop's files take a bounded place, in its box and in quarantine."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

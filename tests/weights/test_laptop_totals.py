@@ -1,7 +1,5 @@
 """The summary of a laptop's own effect for its owner."""
 
-from __future__ import annotations
-
 import io
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Laptops' contributions are judged in turn: no box keeps another's out."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.weights.helpers import ManualClock, perturbed

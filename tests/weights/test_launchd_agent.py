@@ -1,7 +1,5 @@
 """Tests ``sync_weights.sh`` as an agent of launchd: it says an error once and bounds its log."""
 
-from __future__ import annotations
-
 import os
 import plistlib
 import shutil

@@ -1,7 +1,5 @@
 """The log of versions: shares, refusals with reasons, adoptions; as text and as a picture."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import shutil

@@ -1,7 +1,5 @@
 """The copy in the home directory: complete or absent, bounded, never older than before."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

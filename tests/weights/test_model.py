@@ -1,7 +1,5 @@
 """A version as one file with its card, and such a file as version 0 of a new run."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import pickle

@@ -1,7 +1,5 @@
 """The newest version against the best one: a worse one is reported, a clean one is not."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

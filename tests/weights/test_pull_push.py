@@ -1,7 +1,5 @@
 """Versions offered to laptops, the choice of encoding, and the fetched bytes: with real files."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import shutil

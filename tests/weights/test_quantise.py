@@ -1,7 +1,5 @@
 """Deltas as int8: error, size, refusals, and errors that the next delta makes up for."""
 
-from __future__ import annotations
-
 import json
 import math
 import struct

@@ -1,7 +1,5 @@
 """Mergers race for the same version, with and without the merge lease."""
 
-from __future__ import annotations
-
 import os
 import tempfile
 from pathlib import Path

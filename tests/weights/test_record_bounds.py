@@ -1,7 +1,5 @@
 """A commit record stays within its bytes, whatever laptops and friends offer and write."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

@@ -1,7 +1,5 @@
 """The same bytes count once, under any incarnation, sequence and base."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest

@@ -1,7 +1,5 @@
 """After a purge a run continues above every known number, and no good file is overwritten."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -1,7 +1,5 @@
 """A run of real learners is purged file by file, restored by the command, and continues."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from Daddy.core.shared_weights_paths import SharedPaths

@@ -1,7 +1,5 @@
 """A person goes back to an older version; jobs, mergers and laptops continue meanwhile."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from pathlib import Path

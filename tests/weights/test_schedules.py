@@ -3,8 +3,6 @@
 Ten thousand of them: ``./scripts/soak weights --schedules 10000``.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

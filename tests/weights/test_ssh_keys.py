@@ -1,7 +1,5 @@
 """A key with a changed line is told from one that works; one real sshd for all."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 import socket

@@ -1,7 +1,5 @@
 """The state of shared weights on one screen: newest version, peers, pending, refusals."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

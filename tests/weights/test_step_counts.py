@@ -1,7 +1,5 @@
 """Steps that laptops and friends claim: bounded, and never a reason for a run to end or to wait."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest

@@ -4,8 +4,6 @@ Each update moves every weight by the same amount per step, so the norm of a con
 how many steps it was learnt. A contribution must claim just these, and the total must be all steps.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """``setup`` copies the stream's token: once, complete, private, over a real ssh."""
 
-from __future__ import annotations
-
 import stat
 from collections.abc import Iterator
 from pathlib import Path

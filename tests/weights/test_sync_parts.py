@@ -1,7 +1,5 @@
 """The parts of ``sync`` that need no sshd."""
 
-from __future__ import annotations
-
 import errno
 import os
 import signal

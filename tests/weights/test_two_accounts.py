@@ -1,7 +1,5 @@
 """Two accounts of one machine, real learners: umask 077, closed homes, a friend turning hostile."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

@@ -1,7 +1,5 @@
 """The book-keeping of one peer: its anchor through adoptions, offers and restarts."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Versions to go back to: the newest, some of each hour and day, the best evaluated."""
 
-from __future__ import annotations
-
 from Daddy.core.errors import FileError
 from Daddy.core.event_log import EventWriter
 from Daddy.core.shared_weights_paths import SharedPaths

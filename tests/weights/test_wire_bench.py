@@ -1,7 +1,5 @@
 """The bench of the network forms, on a small policy: its figures are of real files and rsync."""
 
-from __future__ import annotations
-
 import torch
 
 from scripts.benches import _wire

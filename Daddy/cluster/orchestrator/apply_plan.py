@@ -5,8 +5,6 @@ ledger before sbatch runs: after a crash in between, the next listings show if t
 a refused or unanswered submission no further job is submitted in the same pass.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 

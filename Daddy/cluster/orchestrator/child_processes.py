@@ -4,8 +4,6 @@ A program that ends is started again, after a delay that doubles each time it ra
 The controller ends all programs when it exits, and each exits when its parent process is gone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -9,8 +9,6 @@ read the queue. ``identity.json``: the mark of the run's jobs in the queue. Form
 ``docs/formats.md``.
 """
 
-from __future__ import annotations
-
 import contextlib
 from dataclasses import asdict, dataclass
 from pathlib import Path

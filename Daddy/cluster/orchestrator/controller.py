@@ -5,8 +5,6 @@ the intent and the slots' leases: when a job releases its slot the next pass sta
 Slurm is not asked in between.
 """
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import os

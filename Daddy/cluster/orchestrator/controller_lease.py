@@ -5,8 +5,6 @@ heartbeat alone, on our own clock: after ``SILENCE_S`` without a beat it counts 
 that cannot read the queue gives way to a process that can (``decisions.controller_failover``).
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import asdict

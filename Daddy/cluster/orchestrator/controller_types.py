@@ -7,8 +7,6 @@ where the listing fails there is an ``UnknownQueue``, and the controller submits
 in that pass. *This run's jobs* are the controller's; all others are *the person's other jobs*.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum

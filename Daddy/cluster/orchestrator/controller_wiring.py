@@ -1,7 +1,5 @@
 """Builds the controller of one term from a configuration and the controller's lease."""
 
-from __future__ import annotations
-
 import logging
 import os
 import shlex

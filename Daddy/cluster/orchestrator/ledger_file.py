@@ -5,8 +5,6 @@ line. ``by`` is the lease term of the controller that wrote the line.
 Format: ``docs/formats.md``, version 1.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from functools import lru_cache

@@ -5,8 +5,6 @@ other kind after an event was read or an action succeeded. Entries of unknown ki
 that this code can read a ledger of a newer release.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from itertools import islice

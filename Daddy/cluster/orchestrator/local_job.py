@@ -6,8 +6,6 @@ takes its place. Signals are Slurm's: SIGUSR1 to the job's program alone before 
 end SIGTERM to all of the job's processes and, some seconds later, SIGKILL.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import os

@@ -7,8 +7,6 @@ miss a signal) and ``amend.json`` (the hold of a waiting job). ``local_job`` wri
 lock on one of the places ``place-<n>.lock``; the kernel frees it with the job's last process.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ Each submission starts a ``local_job``, which survives the controller and waits 
 identified by process id and creation time.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shlex

@@ -8,8 +8,6 @@ Passes are rare while nothing changes. Between passes the controller watches sma
 or the end of a term starts a pass at once: scheduled passes find changes that no file shows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 from math import inf

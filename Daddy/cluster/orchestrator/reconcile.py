@@ -9,8 +9,6 @@ its job may exist; a listing counts for that only when it was requested after th
 have finished.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet

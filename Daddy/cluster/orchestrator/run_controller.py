@@ -7,8 +7,6 @@ If this checkout or its configuration is broken, the run's own release carries o
 ``stop``, ``logs``, ``attach`` and ``ensure``; so nothing of Daddy is imported at the top.
 """
 
-from __future__ import annotations
-
 import argparse
 import atexit
 import gc

@@ -3,8 +3,6 @@
 Imports only the scheduler that is used, which keeps commands such as ``status`` fast.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

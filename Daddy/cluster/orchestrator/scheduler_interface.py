@@ -3,8 +3,6 @@
 A scheduler carries out commands and reports on jobs; ``planner`` makes all decisions.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

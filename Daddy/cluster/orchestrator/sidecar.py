@@ -6,8 +6,6 @@ several sidecars that try at once one makes the pass. It imports neither pydanti
 reads two small files every other second.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import logging

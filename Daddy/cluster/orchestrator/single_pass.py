@@ -6,8 +6,6 @@ on disk except the seconds without new heartbeats, which a sidecar passes as ``-
 back: the pass restarts those of suspended jobs.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Sequence

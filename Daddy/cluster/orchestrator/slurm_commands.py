@@ -6,8 +6,6 @@ call of controller, ``status`` and jobs is one line of a file per host and day i
 ``controller/calls``, appended without a lock.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import re

@@ -6,8 +6,6 @@ because sites hide their accounting; the controller then learns the limit from p
 the queue. Formats: sacctmgr(1), scontrol(1), Slurm 22.05.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 

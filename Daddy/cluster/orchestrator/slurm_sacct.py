@@ -1,7 +1,5 @@
 """Pure. Parses ``sacct`` output: the ends of jobs that have left squeue's listing."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

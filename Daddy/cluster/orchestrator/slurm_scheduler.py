@@ -5,8 +5,6 @@ may have made a job: its sbatch is killed at the timeout, so a later listing sho
 Jobs are signalled, cancelled and changed only where id *and* token match.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

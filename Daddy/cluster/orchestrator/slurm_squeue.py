@@ -4,8 +4,6 @@ A listing with a damaged line is refused as a whole, because running jobs would 
 Formats: squeue(1), Slurm 22.05; reasons: job_reason_codes, Slurm 22.05 to 24.05.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ files are opened for appending, in case the site requeues the job. The renderer 
 function of submitit and called only in :func:`render_job_script`, whose output is tested.
 """
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Callable, Sequence
 

@@ -3,8 +3,6 @@
 Format: ``controller/status.json``, version 2 (``docs/formats.md``). Times are wall seconds.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import islice

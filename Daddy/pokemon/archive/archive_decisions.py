@@ -3,8 +3,6 @@
 The caller passes in a `Draw`, which returns random numbers from 0 to less than 1.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence

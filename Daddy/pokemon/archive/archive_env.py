@@ -4,8 +4,6 @@ Loading a state pays no reward and ends no episode; the step before it keeps its
 the archive or of its disk loses a state at most; the environment plays on.
 """
 
-from __future__ import annotations
-
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path

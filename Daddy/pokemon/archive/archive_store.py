@@ -6,8 +6,6 @@ damaged file, another game's and another user's are ignored, with a reason. `lis
 `stat` unless the folder changed.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os

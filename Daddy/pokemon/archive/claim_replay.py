@@ -5,8 +5,6 @@ task (JSON) and a folder, and wait a bounded time. Only a state that the child i
 kept. If the child hangs or crashes, or the inputs lead elsewhere, the claim is refused.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import math

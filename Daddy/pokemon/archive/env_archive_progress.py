@@ -1,7 +1,5 @@
 """Pure. Counts one environment's steps since its last new key (milestones, place) or load."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any

@@ -5,8 +5,6 @@ it leads to in this archive. A claim stays when its state is removed, because la
 from the claim; `remove_unused` removes claims without a state among their descendants.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

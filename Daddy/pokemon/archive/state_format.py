@@ -5,8 +5,6 @@ state (`Daddy.pokemon.env_state_format`). Decoding executes nothing, and refuses
 damaged, of another game or emulator, or made with assists that are not in use.
 """
 
-from __future__ import annotations
-
 import json
 import struct
 from dataclasses import asdict, dataclass

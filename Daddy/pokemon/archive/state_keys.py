@@ -4,8 +4,6 @@ States at a new place are kept, but only milestones count: other environments lo
 of its milestones, never because of its place.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable
 from functools import lru_cache

@@ -5,8 +5,6 @@ all assists. An assist that removes an obstacle sets the event flag that the gam
 flute was played, a boulder is on its switch); the game's own scripts then do the rest.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Final, NamedTuple
 

@@ -4,8 +4,6 @@ A step (one of seven keys, or none) is one byte; all other operations are rare. 
 frames of an operation, the number of saved states, and the addresses that may be written.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Iterator
 from enum import IntEnum

@@ -4,8 +4,6 @@ A recording can load states that were saved while it was made. Another state may
 the first operation only; later, loading it ends the recording, which would need that state to play.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from hashlib import sha256
 

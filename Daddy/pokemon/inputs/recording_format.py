@@ -5,8 +5,6 @@ The format: a magic, a JSON header, the deflated operations, a digest of the mem
 executes and unpickles nothing. Damaged or invalid data is a FileError.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -5,8 +5,6 @@ are read from the game's memory during play, not from the recording. `ReadAhead`
 visible player and saves positions for seeking: every 256 steps, or fewer in a long recording.
 """
 
-from __future__ import annotations
-
 import threading
 import zlib
 from bisect import bisect_right

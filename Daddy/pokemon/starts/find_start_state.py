@@ -6,8 +6,6 @@ version of the routes and pyboy, and its state is kept in the person's folder. M
 a limited number of keys, and then fails with an error.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from contextlib import closing, suppress

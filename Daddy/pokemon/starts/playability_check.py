@@ -4,8 +4,6 @@ A game must be running, with plausible memory, a running clock, and buttons that
 RomError (exit code 7) names the test that failed.
 """
 
-from __future__ import annotations
-
 from Daddy.core.errors import RomError
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon.emulator import Emulator

@@ -5,8 +5,6 @@ public facts and never tried with its ROM, which we do not have; an error names 
 Tests play the cartridge's routes with the same player.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final
 

@@ -4,8 +4,6 @@ The format: a magic, one line of JSON (game, pyboy, origin, hash) and the deflat
 replaced atomically. A state of another game or pyboy, and a damaged one, count as missing.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -5,8 +5,6 @@ format and on the cartridge. `_LAYOUTS` has those of cartridges with 32 KiB of b
 Red, Blue and the free cartridge, from states that these versions of PyBoy wrote.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from Daddy.pokemon.memory_decoding import Image

@@ -5,8 +5,6 @@ child process with a time limit. The child writes the same state anew in this py
 battery save, the child continues the saved game from power-on, as a person does.
 """
 
-from __future__ import annotations
-
 import signal
 import sys
 import tempfile

@@ -6,8 +6,6 @@ odd number, writes the record over the oldest, and sets the counter to the next 
 streamer reads the counter, copies the record, and drops the copy if the counter has changed.
 """
 
-from __future__ import annotations
-
 import json
 import mmap
 import struct

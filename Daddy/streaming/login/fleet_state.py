@@ -1,7 +1,5 @@
 """Pure. Collects the newest telemetry of all peers from their segments."""
 
-from __future__ import annotations
-
 import math
 from collections import deque
 from collections.abc import Iterable, Mapping

@@ -12,8 +12,6 @@ a minute is the link's own round trip; a much longer time is a queue that the se
 at once: each picture is delayed by the largest delay of the last 30 seconds.
 """
 
-from __future__ import annotations
-
 import math
 from collections import deque
 

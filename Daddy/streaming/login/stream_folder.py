@@ -12,8 +12,6 @@ then ignore. A counter shows that a viewer watches, without comparing clocks.
 relay on the same host; otherwise the address from which this host sends to the relay's host.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ipaddress
 import os

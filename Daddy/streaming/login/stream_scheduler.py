@@ -4,8 +4,6 @@ The scheduler takes segments in and returns messages for the viewer and the agen
 request from jobs; the relay moves the bytes and reads the clock.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace

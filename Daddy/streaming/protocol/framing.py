@@ -5,8 +5,6 @@ memory is allocated, and after the handshake a 16-byte MAC. A damaged message ra
 :class:`ProtocolError`, and the connection closes; no later header is searched for.
 """
 
-from __future__ import annotations
-
 import json
 import struct
 from collections.abc import Callable, Mapping

@@ -9,8 +9,6 @@ order is fixed: relay HELLO, viewer HELLO, relay AUTH, viewer AUTH.
 clusters, and a run several friends. Removing a line revokes its token for new connections.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import hashlib

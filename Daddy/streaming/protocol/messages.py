@@ -4,8 +4,6 @@ Each body is a fixed struct or a bounded JSON object that is read field by field
 code is ever taken from the wire.
 """
 
-from __future__ import annotations
-
 import math
 import struct
 from collections.abc import Callable, Iterable, Mapping

@@ -7,8 +7,6 @@ version, sequence number, body length and a CRC-32 of number, length and body. A
 complete file or nothing, so it ignores a half-written file and reads it again later.
 """
 
-from __future__ import annotations
-
 import struct
 import zlib
 from collections.abc import Mapping, Sequence

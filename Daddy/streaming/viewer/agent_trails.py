@@ -1,7 +1,5 @@
 """Pure. Collects agents' positions and returns that a viewer received, within bounds."""
 
-from __future__ import annotations
-
 from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass

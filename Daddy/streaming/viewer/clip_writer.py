@@ -4,8 +4,6 @@ One thread writes the files, one after the other, each atomically, into the view
 Pictures are row-major at 2 bits a pixel (`core.shared_types.SCREEN_BYTES`).
 """
 
-from __future__ import annotations
-
 import io
 import queue
 import shutil

@@ -3,8 +3,6 @@
 All letters have one width, so text is laid out without a font. Equal item lists are not painted.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from enum import Enum
 from functools import lru_cache

@@ -3,8 +3,6 @@
 All strings were shortened and cleaned when they were received: a JSON line has at most 2 KiB.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Pure. Maps a key and the current view to the next view; ``TABLE`` is also the help's text."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum

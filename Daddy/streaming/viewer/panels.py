@@ -1,7 +1,5 @@
 """Pure. Draws agents' panels, the tables that cover them, and maps and returns below them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 

@@ -4,8 +4,6 @@ The window runs on the main thread and the network on another. At most 30 times 
 repaints its changed areas.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import threading

@@ -5,8 +5,6 @@ within three seconds is closed; invalid bytes are dropped. Several relays may be
 cluster's and a laptop's). :meth:`Receiver.current_scene` never waits for the network.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os

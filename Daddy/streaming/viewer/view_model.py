@@ -3,8 +3,6 @@
 The window, the page and the printed lines show the same :class:`Scene` and the same texts.
 """
 
-from __future__ import annotations
-
 from collections import Counter, deque
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field

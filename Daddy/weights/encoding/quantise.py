@@ -6,8 +6,6 @@ scale counts in units of a power of two per tensor, since at a small learning ra
 be denormal in float16. Decoded values are exact in float32: sender and receiver have the same bits.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -4,8 +4,6 @@ Deterministic: float64 sums in the order given, on the CPU, so that two mergers 
 write equal bytes. Floating tensors are summed; of others (counters) the largest is taken.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

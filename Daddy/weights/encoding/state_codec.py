@@ -5,8 +5,6 @@ truncation under a mapping kills the reader) and nothing is ever unpickled. Equa
 bytes. Floating tensors are float32 in memory; on the network they may be bfloat16, half the size.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import torch

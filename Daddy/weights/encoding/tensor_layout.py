@@ -4,8 +4,6 @@ A schema hash covers names, kinds and shapes of tensors, and so fixes every size
 network start with their list of tensors; memory is allocated only after that list has the hash.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import struct

@@ -6,8 +6,6 @@ To save uplink, deltas are rounded to int8 if the run reads that, else to bfloat
 includes the rounding error.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace

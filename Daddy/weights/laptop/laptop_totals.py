@@ -4,8 +4,6 @@ Steps and milestones are added up in ``effect/<peer>.json`` at the end of each s
 The contributions that counted are taken from receipts, which only the run writes.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

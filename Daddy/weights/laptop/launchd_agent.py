@@ -5,8 +5,6 @@ log. So an error that only a person can mend is printed once; the agent then wai
 changes with which a person mends it, and ends, so that launchd starts it anew.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import plistlib

@@ -4,8 +4,6 @@ A version is complete when its head names it and its file has the promised size 
 is read once: the bytes that were hashed are the bytes that are used.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from pathlib import Path
 

@@ -10,8 +10,6 @@ names a key (``SYNC_SSH_KEY``) or another transport. Without ``setup`` ssh choos
 used where rsync cannot be: ``RsyncUnusableError`` tells the caller.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

@@ -6,8 +6,6 @@ read one run's weights, send contributions and watch, and no more. Only a person
 Each key is checked over a connection of its own: it must work, and must be refused all else.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import tempfile

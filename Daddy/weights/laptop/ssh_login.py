@@ -8,8 +8,6 @@ process has nobody to answer. If a person has opened the connection (``login``, 
 factor), everything uses that one, and an error says when it has ended.
 """
 
-from __future__ import annotations
-
 import contextlib
 import re
 import shlex

@@ -9,8 +9,6 @@ A job is compared with the other jobs: each of them counts by the median of its 
 last versions and those pending, and the typical value is the median of these medians.
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections import defaultdict

@@ -13,8 +13,6 @@ Example: four live jobs of 1000 steps each make a full round of 4000. A fresh co
 share t = 1000 / 4000 = 0.25, whether it is merged alone or with the other three.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections import defaultdict

@@ -5,8 +5,6 @@ newest ``keep`` states, the inputs and base of each, pending contributions, the 
 peer, and the states of the versions in ``kept.json`` (``version_retention``).
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections import Counter
 from collections.abc import Iterable, Sequence

@@ -5,8 +5,6 @@ judged first, then its file, then its values beside the other jobs'. Jobs are ju
 whose norm is compared with those of all admitted jobs.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -7,8 +7,6 @@ a friend's account into one box in the friend's folder. Name, kind, link count, 
 file in a box are checked: anybody with the laptop's key wrote it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import heapq
 import os

@@ -5,8 +5,6 @@ serves the check for a due merge: if nothing changed, that check costs one file 
 process and a few more.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence

@@ -6,8 +6,6 @@ have written equal bytes. A test can stop the merger at the hook's points: C8 me
 written, C10 committed, C11 head moved, C12 version offered to laptops.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Sequence
 from dataclasses import replace

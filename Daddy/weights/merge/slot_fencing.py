@@ -6,8 +6,6 @@ refused. The lease term alone is not enough: the last contribution of a predeces
 good order must count.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field

@@ -5,8 +5,6 @@ that the run's fastest own job makes in the time since that peer's last contribu
 laptops and friends together at most as many as of the own jobs.
 """
 
-from __future__ import annotations
-
 import statistics
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence

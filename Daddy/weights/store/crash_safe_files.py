@@ -5,8 +5,6 @@ Like ``Daddy.core.atomic_files``, but temporary files lie in the shared folder's
 there: C1 before the temporary file, C2 half written, C3 written, C4 synced, C5 named.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import uuid

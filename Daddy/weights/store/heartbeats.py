@@ -6,8 +6,6 @@ for later ones. A process that starts writes a new stamp: readers list the folde
 the stamp changes. Friends' folders are only read.
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
 import os

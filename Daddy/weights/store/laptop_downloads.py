@@ -7,8 +7,6 @@ keeps up. Equal inputs give equal frames wherever zlib is the same; laptops veri
 decoded bytes.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fnmatch
 import os

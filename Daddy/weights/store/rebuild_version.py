@@ -4,8 +4,6 @@ Equal inputs give equal bytes, so a rebuilt state either has the hash in the com
 used.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 

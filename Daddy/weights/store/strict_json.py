@@ -4,8 +4,6 @@ A field's type comes from its annotation, its form (a hash, a peer's name) from 
 that does not fit raises ValueError with the field; the caller adds the file's name.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import re

@@ -4,8 +4,6 @@
 starts again with the newest versions.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace

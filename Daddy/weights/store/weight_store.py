@@ -5,8 +5,6 @@ been created, exclusively, under the next number: of two mergers one wins, witho
 hints that any reader may repair. No wall clock decides anything.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

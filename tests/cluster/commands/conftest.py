@@ -1,7 +1,5 @@
 """Provides shims for Slurm's programs, which ``start`` and ``status`` call."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

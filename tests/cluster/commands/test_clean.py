@@ -1,7 +1,5 @@
 """``clean``: lists first, removes only with --yes, and never what is needed."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

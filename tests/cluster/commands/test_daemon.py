@@ -1,7 +1,5 @@
 """The daemon outlives the shell that started it, and reports to its starter."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -1,7 +1,5 @@
 """``ensure``: starts a controller if needed; lines for cron; survival of the daemon on a host."""
 
-from __future__ import annotations
-
 import configparser
 import json
 import os

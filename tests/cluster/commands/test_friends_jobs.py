@@ -1,7 +1,5 @@
 """``status`` shows both accounts' jobs, whichever account calls it."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

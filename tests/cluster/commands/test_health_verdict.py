@@ -1,7 +1,5 @@
 """Health of a run: one word, one sentence and one exit code."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from Daddy.cluster.orchestrator.commands.health_verdict import (

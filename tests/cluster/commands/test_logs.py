@@ -1,7 +1,5 @@
 """``logs`` and ``attach``: output of jobs, by slot instead of by number."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

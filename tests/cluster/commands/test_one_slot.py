@@ -1,7 +1,5 @@
 """``restart`` and ``stop --slot``: one slot's job ends with a checkpoint, the others train on."""
 
-from __future__ import annotations
-
 import pytest
 
 from Daddy.cluster.orchestrator.control_files import DesiredRun, read_intent, write_intent

@@ -1,7 +1,5 @@
 """The lines of ``plan``: equal actions once, in words."""
 
-from __future__ import annotations
-
 import pytest
 
 from Daddy.cluster.orchestrator.action_types import (

@@ -1,7 +1,5 @@
 """Checks of ``start``: folders, partitions, the game, another account's run."""
 
-from __future__ import annotations
-
 import os
 import resource
 import sys

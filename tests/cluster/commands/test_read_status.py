@@ -1,7 +1,5 @@
 """The status record, with and without a controller, a scheduler and readable files."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import replace
 from datetime import datetime, timezone

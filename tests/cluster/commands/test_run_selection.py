@@ -1,7 +1,5 @@
 """The configuration that commands hand to jobs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

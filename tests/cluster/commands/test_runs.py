@@ -1,7 +1,5 @@
 """``runs``: all runs of a person, found without a record of them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

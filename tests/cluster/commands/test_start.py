@@ -1,7 +1,5 @@
 """``start``: shows all errors together, changes nothing twice, updates a live controller."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """``status``: fast also without Slurm, plain in a pipe, with a matching exit code."""
 
-from __future__ import annotations
-
 import json
 import os
 import pty

@@ -1,7 +1,5 @@
 """The status screen."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from functools import partial

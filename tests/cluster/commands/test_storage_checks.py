@@ -1,7 +1,5 @@
 """Checks of file systems, and the estimate of the disk space that a run needs."""
 
-from __future__ import annotations
-
 import pytest
 
 from Daddy.cluster.orchestrator.commands.storage_checks import (

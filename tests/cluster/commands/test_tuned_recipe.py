@@ -1,7 +1,5 @@
 """The tuned recipe: given to a new run of the real game, never against what a person typed."""
 
-from __future__ import annotations
-
 import pytest
 
 from Daddy.cluster.orchestrator.commands.tuned_recipe import (

@@ -1,7 +1,5 @@
 """Builds attempts and plan inputs for the tests of decisions."""
 
-from __future__ import annotations
-
 from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
 from Daddy.cluster.orchestrator.controller_types import (
     Attempt,

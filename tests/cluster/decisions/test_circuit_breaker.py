@@ -1,7 +1,5 @@
 """Failures delay the next try; only checkpoint progress resets the count."""
 
-from __future__ import annotations
-
 import pytest
 
 from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy

@@ -1,7 +1,5 @@
 """The chaining of successors follows from site limits; three limits bound the jobs."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Hung jobs are signalled, then cancelled; one slot is freed for the person's own job."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

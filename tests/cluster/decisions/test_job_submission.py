@@ -1,7 +1,5 @@
 """Jobs that are held and submitted while one slot, or every slot, must stay empty."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Passes are rare while nothing changes, and frequent around a change."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from math import inf
 

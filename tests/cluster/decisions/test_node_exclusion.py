@@ -1,7 +1,5 @@
 """Bad nodes are excluded for a day, and never too many of them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

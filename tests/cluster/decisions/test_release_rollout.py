@@ -1,7 +1,5 @@
 """One slot tries a new release, which is given up when it fails there."""
 
-from __future__ import annotations
-
 from Daddy.cluster.orchestrator.controller_types import DesiredRun, JobOutcome, Ledger, Mode
 from Daddy.cluster.orchestrator.decisions.release_rollout import choose_releases
 from tests.cluster.decisions.conftest import ended, trains

@@ -1,7 +1,5 @@
 """An administrator's hold or cancel pauses the run until the next ``start``."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from Daddy.cluster.orchestrator.action_types import Pause

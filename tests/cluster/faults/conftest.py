@@ -1,7 +1,5 @@
 """Fixtures: a simulated site, with commands answered in this process or by real processes."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import tempfile

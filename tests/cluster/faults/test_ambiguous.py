@@ -4,8 +4,6 @@ The controller is killed again and again: between any two durable steps in virtu
 real process by SIGKILL.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import signal

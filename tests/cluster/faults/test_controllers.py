@@ -1,7 +1,5 @@
 """Tests faults 12 to 17, 31 and 40: controllers that die, meet, sleep, lose state, cannot write."""
 
-from __future__ import annotations
-
 import errno
 import os
 import threading

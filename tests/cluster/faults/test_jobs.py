@@ -1,7 +1,5 @@
 """Tests faults 18 to 30, 34 and 35, and five more, of nodes and jobs."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

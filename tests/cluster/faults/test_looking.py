@@ -1,7 +1,5 @@
 """Tests faults 6 to 11 and 28: unread listings end no job, and ended jobs are noticed."""
 
-from __future__ import annotations
-
 import pytest
 
 from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy

@@ -1,7 +1,5 @@
 """Tests that a run of the previous release continues under this one, and falls back to it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

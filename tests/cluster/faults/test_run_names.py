@@ -1,7 +1,5 @@
 """Tests that a new ``run_name`` is a label: the run's jobs keep their mark in the queue."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Tests faults 1 to 5: every answer of sbatch, and none, leads to one job and never two."""
 
-from __future__ import annotations
-
 import pytest
 
 from Daddy.cluster.orchestrator.controller_types import Mode, Phase

@@ -1,7 +1,5 @@
 """Tests that the table of faults is complete, and that the tests in it exist."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Makes environments with an archive, and plays them to milestones with the scripted player."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

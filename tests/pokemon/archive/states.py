@@ -1,7 +1,5 @@
 """Small archive states for tests of the folder."""
 
-from __future__ import annotations
-
 from Daddy.pokemon.archive.state_format import Compatibility, Provenance
 
 KIN = Compatibility("f" * 40, "2.7.0")

@@ -1,7 +1,5 @@
 """Tests the rules of loading, keeping and removing states on tables of situations."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 from itertools import count

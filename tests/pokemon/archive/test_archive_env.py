@@ -1,7 +1,5 @@
 """Tests that environments on the cartridge keep states and load each other's."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path

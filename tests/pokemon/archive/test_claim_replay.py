@@ -1,7 +1,5 @@
 """Tests the replay of claims by the real child process, on the cartridge."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Iterator

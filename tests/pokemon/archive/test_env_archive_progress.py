@@ -1,7 +1,5 @@
 """Tests which steps count in a try, and that the history survives a restart."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from Daddy.pokemon.archive.archive_decisions import ArchiveRules, is_try_over

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from Daddy.pokemon.archive.file_names import (
     Catalogue,
     StateEntry,

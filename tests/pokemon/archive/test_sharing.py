@@ -1,7 +1,5 @@
 """Tests that environments of two processes exchange states through the run directory."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from Daddy.pokemon import story_milestones
 from Daddy.pokemon.archive import state_keys as keys
 

@@ -1,7 +1,5 @@
 """Tests that interventions are confirmed, undone or disabled, and saved with a game."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Tests of each assist when it intervenes, and which bytes it writes and leaves."""
 
-from __future__ import annotations
-
 import pytest
 
 from Daddy.core.assist_compatibility import ASSIST_NAMES

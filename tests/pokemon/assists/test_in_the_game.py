@@ -1,7 +1,5 @@
 """Tests assists on our cartridge in the real emulator, and in an archive."""
 
-from __future__ import annotations
-
 import json
 import struct
 from collections.abc import Callable, Iterable, Iterator

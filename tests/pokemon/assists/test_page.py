@@ -1,7 +1,5 @@
 """Tests that docs/assists.md lists the same facts of each assist as the registry."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Tests that encoded operations are decoded, and all other bytes refused."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Tests that an encoded recording is decoded, and invalid data refused cheaply with a reason."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import struct

@@ -1,7 +1,5 @@
 """Tests that a recording of one emulator plays the same game in another, on the cartridge."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import lru_cache

@@ -5,8 +5,6 @@ assembled here, fills its memory from it at the title and continues at START or 
 does from its menu.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from itertools import islice
 from pathlib import Path

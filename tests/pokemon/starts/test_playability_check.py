@@ -1,7 +1,5 @@
 """Tests that a state is refused with the reason for which nobody can play on from it."""
 
-from __future__ import annotations
-
 import pytest
 
 from Daddy.core.errors import RomError

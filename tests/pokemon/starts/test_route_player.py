@@ -1,7 +1,5 @@
 """Tests the route player on the cartridge: walking, doors, edges, ledges, talk, scripts, fights."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -3,8 +3,6 @@
 `pyboy_states.tar.xz` has a state of the free cartridge by each version: 500 frames from power-on.
 """
 
-from __future__ import annotations
-
 import gzip
 import tarfile
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Tests that a file of a state is checked in a child, whose crash or hang harms nothing else."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -4,8 +4,6 @@ Never listed are events, shared weights, the ledger, every release that runs or 
 to, the newest checkpoints, and the output of live jobs.
 """
 
-from __future__ import annotations
-
 import contextlib
 import re
 import shutil

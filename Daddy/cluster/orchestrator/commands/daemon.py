@@ -5,8 +5,6 @@ and then executes a new interpreter that imports a release instead of the checko
 a pipe with one JSON line: ``{"ok": true, ...}``, or an error with its exit code.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import logging

@@ -5,8 +5,6 @@ Units for cron and systemd are printed and never installed, and host settings (l
 reported and never changed, because login-host programs are the person's decision.
 """
 
-from __future__ import annotations
-
 import configparser
 import contextlib
 import os

@@ -1,7 +1,5 @@
 """Pure. Assesses a run's health (word, sentence, exit code); assigns waiting jobs to slots."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise

@@ -5,8 +5,6 @@ the slot into the intent: the controller ends the job, and fills the slot after 
 ``start`` only.
 """
 
-from __future__ import annotations
-
 import threading
 from dataclasses import replace
 

@@ -3,8 +3,6 @@
 ``status`` uses ``make_summary`` if no controller has written a recent summary.
 """
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence

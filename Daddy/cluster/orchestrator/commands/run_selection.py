@@ -1,7 +1,5 @@
 """Finds the run that a command line selects: configuration, intent and release."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass

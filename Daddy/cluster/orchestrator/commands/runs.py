@@ -4,8 +4,6 @@ Runs are found beside the configured run, and where the mirrors in the home dire
 were copied from. Nothing is recorded for this, and nothing is changed.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from dataclasses import replace

@@ -4,8 +4,6 @@ A second ``start`` changes nothing. After a change of code or settings it builds
 writes its name into the intent, which the live controller reads; one slot tries the release first.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -105,9 +103,7 @@ def run_start(
     if daemon and not foreground and view is None:
         check_login_host(findings, os.environ, yes=yes)
     release = _check(config, findings)
-    mark = fix_run_id(wanted.executor, config, run, clock)
-    if not mark.startswith(f"{config.run_name}-"):
-        print(f"{config.run_name} is a label: in the queue the run's jobs keep the name {mark}")
+    _fix_run_id(wanted, config, run, clock)
     new = replace(wanted, release=release.ident, started_ts=clock.now())
     write_atomic(run.config, release.config.read_bytes())
     write_intent(run, new, clock.now())  # before any controller starts
@@ -122,6 +118,12 @@ def run_start(
     else:
         _start_without_daemon(run, release, clock)
     return ExitCode.DONE
+
+
+def _fix_run_id(wanted: DesiredRun, config: Config, run: RunPaths, clock: Clock) -> None:
+    mark = fix_run_id(wanted.executor, config, run, clock)
+    if not mark.startswith(f"{config.run_name}-"):
+        print(f"{config.run_name} is a label: in the queue the run's jobs keep the name {mark}")
 
 
 def _write_receiver(config: Config, home: Path) -> None:

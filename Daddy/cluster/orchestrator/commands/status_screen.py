@@ -4,8 +4,6 @@ Drawn with rich: in colour on a terminal, as plain lines in a pipe; no line need
 understood. A narrow screen shows the successors in a line of their own, and fewer columns.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from rich.console import Group, RenderableType

@@ -1,7 +1,5 @@
 """Implements ``stop``: writes the intent to end the run, and waits until no job is left."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import threading

@@ -5,8 +5,6 @@ outlive the login that got it), and those that only this host can see. The estim
 bound (checkpoints, shared weights, releases) and a month of what grows (logs and events).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 

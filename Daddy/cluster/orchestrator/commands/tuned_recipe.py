@@ -3,8 +3,6 @@
 A value that a person typed wins, then a begun run's, then the recipe's (decision 12).
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -9,8 +9,6 @@ resets the slot's count, and the person's next ``start`` resets all; so does the
 but for failures that a retry cannot mend.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass

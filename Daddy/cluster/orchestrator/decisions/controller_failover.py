@@ -16,8 +16,6 @@ heartbeats and cannot read the queue is replaced in this order:
    ends when the run ends.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum

@@ -5,8 +5,6 @@ on that only after it read such a limit or saw a job wait for one. On other site
 waits behind its predecessor; if the limit counts waiting jobs, it is submitted after a job's end.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import takewhile

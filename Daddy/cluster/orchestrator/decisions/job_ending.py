@@ -6,8 +6,6 @@ controller's own clock (``SlotView.silent_s``). One slot is freed when another j
 waits for the same cap, unless that job is of another Daddy run: two runs would stop each other.
 """
 
-from __future__ import annotations
-
 from collections.abc import Container, Iterator, Sequence
 
 from Daddy.cluster.orchestrator.action_types import Action, Cancel, Conclude, Notify, Signal

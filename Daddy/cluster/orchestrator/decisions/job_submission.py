@@ -1,7 +1,5 @@
 """Pure. Decides which jobs are submitted, and which queued ones are held or cancelled."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 

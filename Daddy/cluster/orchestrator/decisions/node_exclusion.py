@@ -6,8 +6,6 @@ regular end clears them. Failures of a release that never wrote a checkpoint do 
 At most three nodes are excluded, and never all nodes on which jobs made progress before.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable
 

@@ -1,7 +1,5 @@
 """Pure. Gathers the input that all decisions of ``plan`` read."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

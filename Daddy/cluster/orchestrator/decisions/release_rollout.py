@@ -4,8 +4,6 @@ One slot tries a new release; once that has written a checkpoint, the other slot
 next hand-over. After two failures without one, the last release with a checkpoint runs instead.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -7,8 +7,6 @@ person cancels is merely replaced. A *block* lasts as long as its cause: the bud
 job of ours can never start.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from itertools import pairwise
