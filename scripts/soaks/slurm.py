@@ -190,7 +190,7 @@ def _settings(run_dir: Path, setup: str) -> dict[str, object]:
 
 def run(minutes: float, seed: int, keep: Path | None) -> dict[str, object]:
     """Run the soak; end the run and the test cluster in any case."""
-    folder = Path(tempfile.mkdtemp(prefix="daddy-soak-", dir="/tmp"))
+    folder = Path(tempfile.mkdtemp(prefix=f"daddy-soak-{os.getpid()}-", dir="/tmp"))
     try:
         # mounted before the nodes' mount namespaces are made, so that jobs see it
         with _own_disk(folder / "run") as own, cluster() as testbed:
@@ -293,6 +293,7 @@ def _left_over(stage: Stage) -> list[str]:
 
 def _end(stage: Stage) -> None:
     """End the run in any state; the test cluster's ``down`` ends the remaining processes."""
+    stage.print_progress("ending all")
     if stage.run.intent.exists():
         stage.run_command("stop", "--now", timeout_s=120.0)
 
