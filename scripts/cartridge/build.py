@@ -20,8 +20,6 @@ LEAN: Final = {"BUSY_WORK": 1}
 _MODULE: Final = '''\
 """Pure. Lists events and maps of the free cartridge; written by ``python -m scripts.cartridge``."""
 
-from __future__ import annotations
-
 from typing import Final
 
 STORY: Final = (
