@@ -95,12 +95,20 @@ def close_run(run: RunPaths, shared: SharedPaths) -> list[str]:
 
     Nothing is opened. With friends, ``shared_weights`` stays as it is, and others may still pass
     through the run's folder, without listing it. Raises FileError for a damaged list of friends.
+    A home folder and a checkout hold names like ours, so nothing there is changed.
     """
+    if _holds_more(run.root):
+        return [f"{run.root} holds more than the run and stays as open as it is: change run_dir"]
     joined = isinstance(shared, JoinedPaths) or bool(account_folders(shared))
     ours = {run.root / name for name in RUN_NAMES} - ({shared.root} if joined else set())
     allowed = 0o7711 if joined and run.root in shared.root.parents else 0o7700
     errors = [error for path in sorted(ours) for error in _close(path)]
     return [*errors, *_close(run.root, allowed, deep=False)][:_MOST_ERRORS]
+
+
+def _holds_more(folder: Path) -> bool:
+    home = Path.home().resolve()
+    return folder in (home, *home.parents) or (folder / ".git").exists()
 
 
 def _close(path: Path, allowed: int = 0o7700, *, deep: bool = True) -> Iterator[str]:

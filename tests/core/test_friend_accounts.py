@@ -92,6 +92,22 @@ def test_a_run_is_closed_but_for_a_persons_files_and_for_links(home: Path, tmp_p
     assert close_run(RunPaths(tmp_path / "new"), SharedPaths(tmp_path / "new")) == []
 
 
+@pytest.mark.parametrize("kind", ["home", "above the home", "checkout"])
+def test_a_home_or_a_checkout_is_not_closed_as_a_run(
+    home: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    if kind == "checkout":
+        (home / ".git").mkdir(mode=0o755)
+    else:
+        monkeypatch.setenv("HOME", str(home if kind == "home" else home / "anna"))
+    (home / "scripts").mkdir(mode=0o755)
+    before = modes_below(home)
+    (note,) = close_run(RunPaths(home), SharedPaths(home / "shared_weights"))
+    assert note.startswith(f"{home} holds more than the run")
+    assert modes_below(home) == before
+    assert home.stat().st_mode & 0o777 == 0o755
+
+
 def test_with_friends_the_shared_weights_keep_their_modes_and_others_pass(home: Path) -> None:
     run = RunPaths(home / "run")
     shared, elsewhere = SharedPaths(run.shared_weights), SharedPaths(home / "shared")
