@@ -485,6 +485,19 @@ def test_a_damaged_list_is_told_and_the_owners_jobs_go_on(owner, clock, text):
     assert len([reason for reason in reasons(ours) if "peers.json" in reason]) == 1
 
 
+def test_while_the_list_is_damaged_new_versions_can_be_read_by_friends(owner, clock):
+    SharedPaths(owner).friends.write_text("{")
+    before = os.umask(0o077)
+    try:
+        ours = begin(owner, "slot-0", clock)
+        strip(owner, ours, clock)
+    finally:
+        os.umask(before)
+    store = Store(SharedPaths(owner))
+    record = store.paths.version(store.newest())
+    assert [path.stat().st_mode & 0o777 for path in (record, record.parent)] == [0o444, 0o755]
+
+
 def test_the_list_has_an_end():
     many = [Friend(f"friend-{k}", f"/{k}", 1) for k in range(MAX_FRIENDS)]
     with pytest.raises(UsageError):

@@ -52,14 +52,16 @@ class Store:
     # -- other accounts
 
     def friend_outboxes(self) -> list[AccountFolder]:
-        """Return the folders of friends' jobs; none if ``peers.json`` is damaged."""
+        """Return the folders of friends' jobs; none if ``peers.json`` is damaged, but then, too,
+        friends exist, who must be able to read the files of this time later.
+        """
         boxes, self._flaw = [], ""
         try:
             boxes = account_folders(self.paths)
         except FileError as error:
             self._flaw = str(error)
         self.alone = not boxes and not self._flaw
-        self.writer.world_readable |= bool(boxes)
+        self.writer.world_readable |= not self.alone
         return boxes
 
     def list_problems(self) -> list[str]:
