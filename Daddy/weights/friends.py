@@ -85,6 +85,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _add(shared: SharedPaths, name: str, path: Path, trust: str, jobs: int) -> None:
     folder = shared_folder(path)
+    if (box := shared.inbox / name).is_dir():
+        raise UsageError(
+            f"a laptop of this account is called {name}, and two senders of one name are one",
+            f"choose another name; or, if it is the friend's and the run has read it: rmdir {box}",
+        )
     new = Friend(name, str(folder), folder.stat().st_uid, trust, jobs)
     write_friends(shared, add_friend(read_friends(shared), new))
     set_trust(shared, name, trust)

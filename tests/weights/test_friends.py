@@ -498,6 +498,15 @@ def test_while_the_list_is_damaged_new_versions_can_be_read_by_friends(owner, cl
     assert [path.stat().st_mode & 0o777 for path in (record, record.parent)] == [0o444, 0o755]
 
 
+def test_no_friend_gets_the_name_of_a_laptop_of_the_owner(owner, tmp_path, capsys):
+    (owner / "inbox" / "bob").mkdir(parents=True)
+    (tmp_path / "bob").mkdir()
+    line = ["add", "bob", str(tmp_path / "bob"), "--of", str(owner)]
+    assert run_entry(friends.main, line) == ExitCode.USAGE
+    assert "a laptop of this account is called bob" in capsys.readouterr().err
+    assert "bob" not in {friend.name for friend in read_friends(SharedPaths(owner))}
+
+
 def test_the_list_has_an_end():
     many = [Friend(f"friend-{k}", f"/{k}", 1) for k in range(MAX_FRIENDS)]
     with pytest.raises(UsageError):
