@@ -123,6 +123,24 @@ def test_receipts_of_a_full_box_stay_and_the_oldest_go_first(cluster):
     assert {path.name for path in folder.iterdir()} == set(names[1:])
 
 
+@pytest.mark.parametrize("kind", ["unreadable", "without its file"])
+def test_records_that_cannot_count_keep_no_other_laptop_out(cluster, monkeypatch, kind):
+    monkeypatch.setattr(contributions, "BOX_LIMIT", 1)
+    _, box = cluster.contribute()
+    (record,) = box.glob("*.json")
+    bad = json.loads(record.read_text()) | {"incarnation": "0" * 8}
+    text = json.dumps(bad) if kind == "without its file" else "x"
+    for number in (1, 2):  # both come before the good one, by name
+        rest = record.name.removeprefix(record.name[:15])
+        path = box / f"{'0' * 8}-{number:06d}{rest}"
+        path.write_text(text.replace('"sequence":1', f'"sequence":{number}'))
+        os.chown(path, OTHER, -1)
+    store = Store(SharedPaths(cluster.root))
+    head, reader = store.version(store.newest()), PeerReader(store, cluster.clock)
+    listed = [reader.read_peers(head).pending for _ in range(3)]
+    assert [offer.record for offer in listed[-1]] == [record]
+
+
 def test_what_was_judged_and_stays_there_hides_nothing_newer(cluster, monkeypatch):
     monkeypatch.setattr(contributions, "BOX_LIMIT", 1)
     laptop, weights = cluster.laptop("anna")

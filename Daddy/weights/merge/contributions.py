@@ -14,7 +14,7 @@ import re
 import shutil
 import stat
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -179,9 +179,12 @@ def list_box_records(box: Path) -> list[Path]:
     return []
 
 
-def list_friends_records(store: Store, account: AccountFolder, head: Version) -> list[Path]:
+def list_friends_records(
+    store: Store, account: AccountFolder, head: Version, stalled: Collection[str] = ()
+) -> list[Path]:
     """Return the first 64 records in a friend's box, by name, that ``head`` has not judged and that
-    have no receipt: what was judged stays there, as a merger removes nothing of a friend.
+    have no receipt: what was judged stays there, as a merger removes nothing of a friend. Records
+    that were ``stalled`` come last: they cost the account's other laptops no place.
     """
     records, box = [], account.laptop_box()
     if box is None:
@@ -193,7 +196,8 @@ def list_friends_records(store: Store, account: AccountFolder, head: Version) ->
             judged = int(match[2]) <= head.judged(f"{box.name}/{match[1]}")
             if not (judged or receipt.exists()):
                 records.append(match[0])
-    return [box / name for name in heapq.nsmallest(BOX_LIMIT, records)]
+    first = heapq.nsmallest(BOX_LIMIT, ((name in stalled, name) for name in records))
+    return [box / name for _, name in first]
 
 
 def read_friends_box(records: Sequence[Path], uid: int) -> Iterator[PendingOffer]:

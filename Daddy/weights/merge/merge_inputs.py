@@ -34,6 +34,7 @@ from Daddy.weights.merge.compute_version import (
     make_judged,
 )
 from Daddy.weights.merge.contributions import (
+    MOST_NAMES,
     PendingOffer,
     list_box_records,
     list_friends_records,
@@ -101,6 +102,8 @@ class PeerReader:
         self._clock = clock
         self._listings: dict[Path, _Listing] = {}
         self._left: dict[Path, Heartbeat] = {}
+        self._stalled: dict[Path, set[str]] = {}
+        """Names of records in a friend's box that were unreadable, or without their file."""
 
     def read_peers(self, head: Version) -> Peers:
         """Read heartbeats, and contributions that the version ``head`` has not judged."""
@@ -177,9 +180,16 @@ class PeerReader:
         """
         for account in accounts:
             box = account.paths.inbox / account.friend
-            entries = partial(list_friends_records, self._store, account, head)
+            stalled = self._stalled.setdefault(box, set())
+            entries = partial(list_friends_records, self._store, account, head, stalled)
             records = self._changed(box, entries, head.version)
-            yield from read_friends_box(records, account.uid)
+            offers = list(read_friends_box(records, account.uid))
+            ready = {offer.record.name for offer in offers if os.path.lexists(offer.blob)}
+            if len(stalled) > MOST_NAMES:
+                stalled.clear()
+            stalled.update(path.name for path in records)
+            stalled -= ready
+            yield from offers
 
     def _changed(
         self, folder: Path, entries: Callable[[], list[Path]], version: int = 0
