@@ -1,8 +1,9 @@
 """Runs a few environments in an env process, and defines the memory that it shares.
 
 The process sleeps between two commands. The driver's end of its connection closes with the driver,
-even a killed one, which ends the process. It ignores the signals that stop a job, because the
-driver still needs the environments for its last checkpoint.
+even a killed one, which ends the process; a thread ends it where an environment hangs. It ignores
+the signals that stop a job, because the driver still needs the environments for its last
+checkpoint.
 """
 
 import mmap
@@ -12,9 +13,11 @@ import traceback
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from multiprocessing import parent_process
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import DupFd
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 import numpy as np
@@ -30,6 +33,8 @@ STEP, MESSAGE = b"s", b"m"
 """Commands: take a step with the actions in the shared memory; read a message and carry it out."""
 LEFT_TO_DRIVER = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
 """Signals that env processes ignore."""
+_GRACE_S = 2.0
+"""Seconds that a step may go on after the driver's end."""
 _STEP_FIELDS = np.dtype(
     [("action", "<i8"), ("reward", "<f4"), ("draw", "?"), ("terminated", "?"), ("truncated", "?")],
     align=True,
@@ -115,6 +120,7 @@ def run_worker(
 
     `inherited` are the driver's ends of connections, which a forked process has to close.
     """
+    Thread(target=_end_after_driver, daemon=True).start()
     for number in LEFT_TO_DRIVER:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, LEFT_TO_DRIVER)
@@ -125,6 +131,14 @@ def run_worker(
     with suppress(ConnectionError):
         worker.serve()
     worker.close()
+
+
+def _end_after_driver() -> None:
+    """Wait for the driver's end; then end a process that hangs in an environment."""
+    if driver := parent_process():
+        driver.join()
+        Event().wait(_GRACE_S)
+        os._exit(1)
 
 
 class Worker:

@@ -29,11 +29,16 @@ ACTIONS = np.zeros(4, np.int64)
 METHODS = ("fork", "forkserver", "spawn") if sys.platform == "linux" else ("spawn",)
 DRIVER = """
 import sys, numpy as np
+from functools import partial
 from Daddy.learning.vector_processes import ProcessVector
 from tests.learning.toys import Slow
 if __name__ == "__main__":
-    vector = ProcessVector(Slow, 4, 1, groups=2, context=sys.argv[2])
+    seconds = 600.0 if sys.argv[1] == "hang" else 0.0
+    vector = ProcessVector(partial(Slow, seconds), 4, 1, groups=2, context=sys.argv[2])
     vector.reset(range(4))
+    if sys.argv[1] == "hang":
+        vector.send(0, np.zeros(2, np.int64))
+        vector.send(1, np.zeros(2, np.int64))
     print(*vector.pids, flush=True)
     if sys.argv[1] == "leave":
         sys.exit()
@@ -185,6 +190,21 @@ def test_no_env_process_outlives_its_driver(
         ended.kill()
     ended.wait(PATIENCE_S)
     assert gone_within(PATIENCE_S, family)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_no_env_process_that_hangs_outlives_its_driver(
+    driver: Callable[..., subprocess.Popen[bytes]], method: str
+) -> None:
+    hanging = driver("hang", method)
+    family = family_of(hanging)
+    hanging.kill()
+    hanging.wait(PATIENCE_S)
+    try:
+        assert gone_within(PATIENCE_S, family)
+    finally:
+        for process in filter(is_alive, family):
+            os.kill(process.pid, signal.SIGKILL)
 
 
 @pytest.mark.parametrize("victims", ["driver", "one", "all"])
