@@ -20,7 +20,7 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from multiprocessing import Pipe, get_context, resource_tracker
+from multiprocessing import Pipe, forkserver, get_context, resource_tracker
 from selectors import EVENT_READ, DefaultSelector
 from typing import TYPE_CHECKING, Any
 
@@ -228,11 +228,19 @@ class _WorkerFunction:
 def _starter(
     setup: WorkerSetup, method: str
 ) -> Callable[[WorkerAssignment, list[Connection]], Any]:
-    """Return a function that starts an env process, with the stop signals blocked till it runs."""
+    """Return a function that starts an env process, with the stop signals blocked till it runs.
+
+    Processes are spawned where the fork server cannot have its socket in the temporary folder.
+    """
     context: Any = get_context(method)
     if method == "forkserver":
         module = getattr(getattr(setup.env_fn, "func", setup.env_fn), "__module__", "__main__")
         context.set_forkserver_preload([_ENTRY, module])
+        try:
+            with _stop_signals_blocked(method):
+                forkserver.ensure_running()
+        except OSError:  # its socket's path is too long, or the disk is full
+            return _starter(setup, "spawn")
 
     def start(assignment: WorkerAssignment, ours: list[Connection]) -> Any:
         inherited = ours if method == "fork" else []

@@ -267,6 +267,22 @@ def test_a_vector_closes_while_a_later_one_plays_on() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere processes are spawned")
+def test_a_temporary_folder_with_a_long_name_does_not_stop_the_start(
+    driver: Callable[..., subprocess.Popen[bytes]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The path of the fork server's socket has room for 107 bytes."""
+    folder = tmp_path / ("x" * 100)
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    left = driver("leave", "forkserver")
+    family_of(left)
+    assert left.wait(PATIENCE_S) == 0
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere processes are spawned")
 def test_nothing_is_forked_beside_a_thread() -> None:
     code = """
 import threading
