@@ -171,8 +171,8 @@ class PufferVector(VectorEnv):
             self._vectors = [self._start(env_fn, group, processes) for group in self.groups]
             self._processes = set(active_children()) - others
         atexit.register(self.close)
-        self._waiting, self._sent = False, deque[int]()
-        signal.signal(signal.SIGCHLD, self._handle_child_end)
+        self._sent = deque[int]()
+        signal.signal(signal.SIGCHLD, _handle_child_end)
         agents = int(self._vectors[0].num_agents)
         blank = np.zeros((agents, self._layout.size), np.uint8)
         self._rows = [Rows(self._layout, blank) for _ in self.groups]
@@ -272,12 +272,12 @@ class PufferVector(VectorEnv):
 
     def _receive(self, group: int) -> tuple[Any, ...]:
         """Wait for a group; return rewards, terminated, truncated, infos; raise its error."""
-        self._waiting = True
+        _waiting.append(self)
         try:
-            self._check_liveness()
+            self.check_liveness()
             observations, *arrays, infos, _, _ = self._vectors[group].recv()
         finally:
-            self._waiting = False
+            _waiting.remove(self)
         for info in infos:
             if isinstance(info, DaddyError):
                 raise info
@@ -286,12 +286,7 @@ class PufferVector(VectorEnv):
         self._rows[group] = Rows(self._layout, observations)
         return *arrays, infos
 
-    def _handle_child_end(self, *_: object) -> None:
-        """Handle SIGCHLD: pufferlib's `recv` would poll for ever."""
-        if self._waiting:
-            self._check_liveness()
-
-    def _check_liveness(self) -> None:
+    def check_liveness(self) -> None:
         """Raise EnvProcessError if an env process ended."""
         for process in self._processes:
             if not process.is_alive():
@@ -304,3 +299,13 @@ class PufferVector(VectorEnv):
     def _observations(self, group: int) -> "Observations":
         columns = self._rows[group].observations
         return {key: column[: self._group_size].copy() for key, column in columns.items()}
+
+
+_waiting: list[PufferVector] = []
+"""Vectors in pufferlib's `recv`."""
+
+
+def _handle_child_end(*_: object) -> None:
+    """Handle SIGCHLD: pufferlib's `recv` would poll for ever."""
+    for receiver in _waiting:
+        receiver.check_liveness()

@@ -76,6 +76,21 @@ def test_a_killed_env_process_is_an_error_while_pufferlib_polls_for_it(groups: i
         vector.close()
 
 
+def test_a_later_vector_does_not_take_the_watch_from_the_first() -> None:
+    first = PufferVector(partial(Slow, PATIENCE_S), 4, 1)
+    later = PufferVector(Slow, 4, 1)
+    try:
+        first.reset(range(4))
+        later.reset(range(4))
+        first.send(0, ACTIONS)
+        Timer(0.3, os.kill, (first.pids[0], signal.SIGKILL)).start()
+        with pytest.raises(EnvProcessError, match="exit code -9"):
+            first.recv()
+    finally:
+        first.close()
+        later.close()
+
+
 def test_an_env_process_killed_between_steps_is_an_error_and_does_not_lock_up_the_end(
     vector: PufferVector,
 ) -> None:
