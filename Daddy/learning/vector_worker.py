@@ -128,7 +128,7 @@ def run_worker(
         connection.close()
     worker = Worker(setup.env_fn, setup.open_arrays(), assignment)
     setup.memory.close()
-    with suppress(ConnectionError):
+    with suppress(ConnectionError, EOFError):
         worker.serve()
     worker.close()
 
@@ -158,7 +158,7 @@ class Worker:
             self._failure = error
 
     def serve(self) -> None:
-        """Carry out commands until the connection ends; ConnectionError if it breaks."""
+        """Carry out commands until the connection ends; ConnectionError, EOFError in a command."""
         connection, tokens = self._assignment.connection, self._assignment.tokens.fileno()
         while command := os.read(connection.fileno(), 1):
             message = connection.recv() if command == MESSAGE else None

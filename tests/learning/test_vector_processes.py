@@ -28,7 +28,7 @@ from tests.patience import PATIENCE_S
 ACTIONS = np.zeros(4, np.int64)
 METHODS = ("fork", "forkserver", "spawn") if sys.platform == "linux" else ("spawn",)
 DRIVER = """
-import sys, numpy as np
+import os, signal, sys, numpy as np
 from functools import partial
 from Daddy.learning.vector_processes import ProcessVector
 from tests.learning.toys import Slow
@@ -40,6 +40,9 @@ if __name__ == "__main__":
         vector.send(0, np.zeros(2, np.int64))
         vector.send(1, np.zeros(2, np.int64))
     print(*vector.pids, flush=True)
+    if sys.argv[1] == "break off":
+        os.write(vector._processes._connections[0].fileno(), b"m")
+        os.kill(os.getpid(), signal.SIGKILL)
     if sys.argv[1] == "leave":
         sys.exit()
     while True:
@@ -205,6 +208,14 @@ def test_no_env_process_that_hangs_outlives_its_driver(
     finally:
         for process in filter(is_alive, family):
             os.kill(process.pid, signal.SIGKILL)
+
+
+def test_a_driver_that_is_killed_in_a_command_leaves_no_traceback(
+    driver: Callable[..., subprocess.Popen[bytes]],
+) -> None:
+    killed = driver("break off", METHODS[0])
+    assert gone_within(PATIENCE_S, family_of(killed))
+    assert b"Traceback" not in killed.communicate(timeout=PATIENCE_S)[1]
 
 
 @pytest.mark.parametrize("victims", ["driver", "one", "all"])
