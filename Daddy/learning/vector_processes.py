@@ -144,6 +144,8 @@ class EnvProcesses:
         while not self._finished:
             events = self._selector.select(1.0)
             silence = 0 if events else silence + 1
+            if silence:
+                self._check_liveness()
             if silence == _SILENCE_S:
                 raise EnvProcessError(f"no env process answered for {silence} s", "start again")
             for key, _ in events:
@@ -153,6 +155,12 @@ class EnvProcesses:
                     self._receive(key.data)
         return self._finished.popleft()
 
+    def _check_liveness(self) -> None:
+        """Raise for a dead process whose connection a process that it forked holds open."""
+        for process in self.processes:
+            if not process.is_alive():
+                raise _death(process)
+
     def _receive(self, number: int) -> None:
         """Store the answer of an env process; EnvProcessError if it has ended."""
         try:
@@ -160,11 +168,7 @@ class EnvProcesses:
         except (EOFError, OSError):  # the latter in the middle of an answer
             process = self.processes[number]
             process.join(_CLOSE_S)
-            raise EnvProcessError(
-                f"env process {process.pid} ended with exit code {process.exitcode}",
-                "start again: the learner continues from its checkpoint; "
-                "if it recurs, look for the out-of-memory killer",
-            ) from None
+            raise _death(process) from None
         except Exception as error:
             text = f"an answer of an env process cannot be unpickled: {error!r}"
             raise EnvProcessError(text, _REPORT) from error
@@ -207,6 +211,14 @@ def check_answers(answers: Sequence[Answer]) -> list[EpisodeEnd]:
             raise EnvProcessError(f"an environment failed:\n{answer}", _REPORT)
         ended += answer
     return ended
+
+
+def _death(process: Any) -> EnvProcessError:
+    return EnvProcessError(
+        f"env process {process.pid} ended with exit code {process.exitcode}",
+        "start again: the learner continues from its checkpoint; "
+        "if it recurs, look for the out-of-memory killer",
+    )
 
 
 def _hang_up(ours: Connection) -> None:

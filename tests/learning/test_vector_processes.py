@@ -22,7 +22,7 @@ from Daddy.core.host_and_processes import ProcessId, identify_process, is_alive
 from Daddy.learning import vector_processes, vector_worker
 from Daddy.learning.vector_processes import ProcessVector
 from Daddy.learning.vector_rows import EnvProcessError
-from tests.learning.toys import Chattering, Quitting, Slow, Unmakeable, Unsendable
+from tests.learning.toys import Chattering, Parental, Quitting, Slow, Unmakeable, Unsendable
 from tests.patience import PATIENCE_S
 
 ACTIONS = np.zeros(4, np.int64)
@@ -93,6 +93,20 @@ def test_a_killed_env_process_is_an_error_within_seconds(vector: ProcessVector) 
     os.kill(vector.pids[0], signal.SIGKILL)
     with pytest.raises(EnvProcessError, match="exit code -9"):
         vector.step(ACTIONS)
+
+
+def test_a_death_is_not_hidden_by_a_process_that_the_environment_forked() -> None:
+    vector = ProcessVector(partial(Parental, PATIENCE_S), 1, 1, context=METHODS[0])
+    try:
+        vector.reset(range(1))
+        vector.send(0, ACTIONS[:1])
+        os.kill(vector.pids[0], signal.SIGKILL)
+        started = time.monotonic()
+        with pytest.raises(EnvProcessError, match="exit code -9"):
+            vector.recv()
+        assert time.monotonic() - started < 20, "the forked process still lives"
+    finally:
+        vector.close()
 
 
 def _play_on(vector: ProcessVector, seconds: float) -> None:

@@ -1,6 +1,7 @@
 """Tiny environments for tests of the vector: slow, failing, and jumping ones."""
 
 import multiprocessing
+import os
 import sys
 import time
 from typing import Any
@@ -69,6 +70,16 @@ class Unsendable(Slow):
     def step(self, action: Any) -> Any:
         observation, reward, _, truncated, _ = super().step(action)
         return observation, reward, action == 1, truncated, {"why": lambda: None}
+
+
+class Parental(Slow):
+    """Forks a process that ends after half a minute."""
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        if os.fork() == 0:
+            time.sleep(30)
+            os._exit(0)
+        return super().reset(seed=seed, options=options)
 
 
 class Chattering(Slow):
