@@ -106,7 +106,7 @@ def test_a_modified_game_is_no_cartridge_and_warns(
     assert patched.real
     assert patched.name.startswith(f"Pokémon {title}, modified (")
     assert starting.default_start_name(patched) == "pokedex"
-    assert starting.attempts_to_reach(patched, "pokedex")
+    assert starting._ways_to(patched, "pokedex")
     with pytest.warns(UserWarning, match="modified"):
         game = PokemonRedEnv(path, allow_unknown_rom=True, init_state="beginning")
     game.reset(seed=1)

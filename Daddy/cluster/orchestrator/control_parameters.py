@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import TYPE_CHECKING
 
+from Daddy.core.errors import ConfigError
 from Daddy.core.humanize import parse_duration
 
 if TYPE_CHECKING:
@@ -71,9 +72,14 @@ class ControllerPolicy:
 
 
 def derive_policy(config: Config, executor: str) -> ControllerPolicy:
-    """Return the parameters of ``config`` for the executor ``slurm`` or ``local``."""
+    """Return the parameters of ``config`` for the executor ``slurm`` or ``local``. ConfigError."""
     settings, slots = config.controller, config.slurm.max_running
     limit = float(parse_duration(config.slurm.time_limit))
+    if not limit:
+        raise ConfigError(
+            f"slurm.time_limit {config.slurm.time_limit} gives a job no time",
+            "set the longest time that the partition allows, such as 4:00:00",
+        )
     job_s = min(limit, config.training.max_runtime_seconds)
     policy = ControllerPolicy(
         beat_s=min(_LONGEST_BEAT_S, max(_SHORTEST_BEAT_S, job_s / 15)),
