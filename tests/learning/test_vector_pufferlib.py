@@ -33,8 +33,8 @@ from Daddy.learning.vector_pufferlib import PufferVector
 from tests.learning.toys import Slow
 vector = PufferVector(Slow, 4, 2)
 vector.reset(range(4))
-print(*vector.pids, flush=True)
 try:
+    print(*vector.pids, flush=True)
     while sys.argv[1] != "leave":
         vector.step(np.zeros(4, np.int64))
 except KeyboardInterrupt:

@@ -1,7 +1,5 @@
 """Pure. Lists events and maps of the free cartridge; written by ``python -m scripts.cartridge``."""
 
-from __future__ import annotations
-
 from typing import Final
 
 STORY: Final = (
