@@ -1,6 +1,7 @@
 """Tests that pufferlib's own vector plays the game, and that it is the same game."""
 
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from importlib.util import find_spec
 from typing import Any
 
@@ -20,12 +21,23 @@ NUM_ENVS, STEPS = 4, 40
 KEYS = np.random.default_rng(1).integers(7, size=(STEPS, NUM_ENVS), dtype=np.int32)
 
 
+@contextmanager
+def ended(processes: list[Any]) -> Iterator[None]:
+    """Kill `processes` in the end: pufferlib's own end is a SIGTERM, which a fork may ignore."""
+    try:
+        yield
+    finally:
+        for process in processes:
+            process.kill()
+            process.join()
+
+
 def played(backend: Any, **how: int) -> tuple[list[list[Any]], list[Any], Any]:
     """Return the arrays of the reset and each step, all filled infos, and the types of a row."""
     made = vector.make(
         PufferPokemonRed, backend=backend, num_envs=NUM_ENVS, env_kwargs=OPTIONS, **how
     )
-    with closing(made):
+    with closing(made), ended(getattr(made, "processes", [])):
         arrays, infos = [[made.reset(seed=3)[0].copy()]], []
         for keys in KEYS:
             *results, told = made.step(keys)
