@@ -13,6 +13,7 @@ from __future__ import annotations
 import itertools
 import operator
 import os
+import shlex
 import shutil
 import socket
 import statistics
@@ -140,10 +141,14 @@ class Laptop:
         box = f"{self.stage.run.shared_weights}/inbox/{self.name}"
         odd = _ODD.format(box=box, stem=f"bad{number:03x}ff", sparse=SPARSE_BYTES)
         sparse = [f"truncate -s {SPARSE_BYTES} {item.sparse}" for item in attacks if item.sparse]
-        ssh = ["ssh", "-F", self.stage.node.ssh_config]
-        copy = ["rsync", "-r", "-e", " ".join(ssh), f"{folder}/", f"{self.login}:{box}/"]
-        laid = [self._run(argv) for argv in ([*ssh, self.login, "\n".join([odd, *sparse])], copy)]
+        ssh = f"ssh -F {self.stage.node.ssh_config}"
+        copy = ["rsync", "-r", "-e", ssh, f"{folder}/", f"{self.login}:{box}/"]
+        laid = (self.do("\n".join([odd, *sparse])), self._run(copy))
         self.whole_raids += all(laid)
+
+    def do(self, *words: str) -> bool:
+        """Run a shell command on the login node as its user; return True if it succeeds."""
+        return self._run(["ssh", "-F", self.stage.node.ssh_config, self.login, " ".join(words)])
 
     def _run(self, argv: Sequence[str]) -> bool:
         env = {**os.environ, "PATH": self.stage.node.path}
@@ -184,9 +189,7 @@ def _begin(stage: Stage, anna: Laptop, ben: Laptop, enemy: Laptop) -> int:
     stage.start_controller(port)
     shared = SharedPaths(stage.run.shared_weights)
     _wait_for(shared.run.exists, "no job wrote the run's card")
-    box = shared.inbox / ENEMY  # what an owner does for a friend with an account of his own
-    box.mkdir(parents=True, exist_ok=True)
-    box.chmod(0o777)
+    _let_in(enemy, shared)
     for laptop in (anna, ben):
         laptop.sync("bidirectional", str(stage.node.facts["user"]))
         laptop.play(str(stage.node.facts["user"]))
@@ -195,6 +198,22 @@ def _begin(stage: Stage, anna: Laptop, ben: Laptop, enemy: Laptop) -> int:
     _wait_for(lambda: anna.receipts()["accepted"] > 0, "anna was not counted")
     _wait_for(lambda: ben.receipts()["accepted"] > 0, "ben was not counted")
     return port
+
+
+def _let_in(enemy: Laptop, shared: SharedPaths) -> None:
+    """Make the enemy's account a friend, as its owner types it, and open a box to it by hand."""
+    enemy.home.chmod(0o777)
+    theirs = enemy.home / "jobs"
+    enemy.do("mkdir", "-p", str(theirs))
+    add = [sys.executable, "-m", "Daddy.weights.friends", "add", "friend", str(theirs)]
+    said = run_subprocess.run_command([*add, "--of", str(shared.root)], 60.0, cwd=CHECKOUT).stdout
+    for line in said.splitlines():
+        if line.lstrip().startswith("chmod"):
+            run_subprocess.run_command(shlex.split(line), 60.0)
+    box = shared.inbox / ENEMY
+    box.mkdir(parents=True, exist_ok=True)
+    for folder in (shared.inbox, box):
+        folder.chmod(0o777)
 
 
 def _soak(
