@@ -33,6 +33,8 @@ HARMLESS = frozenset({"empty listing", "kill controller"})
 """Faults that excuse no job's end and lengthen no loss: nothing that runs needs what they break."""
 EPILOG_S = 1.5
 """Seconds between a learner's last diary entry and the job's end in slurmctld's log."""
+NOWHERE = "(null)"
+"""Node of a job that never started, in slurmctld's log."""
 ENOUGH = 20
 """Hand-overs needed for a median of all; of fewer, only those without a fault are used."""
 FENCE_S = 0.0
@@ -259,10 +261,13 @@ def _lost_by_cause(losses: Sequence[dict[str, object]]) -> dict[str, float]:
 
 
 def _odd_ends(evidence: Evidence) -> list[str]:
-    """List jobs that no fault hit with exit codes other than 10 (left) and 11 (not needed)."""
+    """List jobs that no fault hit with exit codes other than 10 (left) and 11 (not needed).
+
+    A job that never started was cancelled as one too many.
+    """
     ends, faults = [], [fault for fault in evidence.faults if fault.kind not in HARMLESS]
     for ran in evidence.runs:
-        if ran.ended > evidence.ended or ran.exit_code in (10, 11):
+        if ran.ended > evidence.ended or ran.exit_code in (10, 11) or ran.node == NOWHERE:
             continue
         if not _reason(faults, ran.begun, ran.ended, ran.node, ran.token):
             ends.append(f"job {ran.job_id} on {ran.node} ended {ran.state} {ran.exit_code}")

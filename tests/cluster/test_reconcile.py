@@ -5,6 +5,7 @@ import pytest
 from Daddy.cluster.orchestrator.control_parameters import ControllerPolicy
 from Daddy.cluster.orchestrator.controller_types import (
     Attempt,
+    JobOutcome,
     JobState,
     Ledger,
     Phase,
@@ -249,6 +250,26 @@ def test_a_slot_held_by_an_ended_job_is_an_orphan_and_a_living_one_is_not() -> N
     assert (orphan.kind, orphan.data["slot"], orphan.data["term"]) == ("orphaned", 0, 3)
     assert seen(after(ended, [orphan]), slots=(view(),)) == ()
     assert seen(ended, slots=(view(holder_alive=True),)) == ()
+
+
+def test_a_waiting_job_given_up_as_lost_is_adopted_when_it_claims_a_slot() -> None:
+    """Empty listings while all slots change hands: no heartbeat proves them incomplete."""
+    known = Ledger((attempt(Phase.SUBMITTED, started_ts=None),))
+    known = after(known, seen(known))
+    known = after(known, seen(known, now=NOW + 31))
+    assert known.attempts[0].outcome is JobOutcome.LOST
+    back = seen(known, slots=(view(beat=1),), now=NOW + 32)
+    assert kinds(back) == ["submitted"]
+    known = after(known, back)
+    for now, beat in ((NOW + 36, 2), (NOW + 40, 3), (NOW + 80, 40)):
+        entries = seen(known, slots=(view(beat=beat),), now=now)
+        assert "ended" not in kinds(entries)
+        assert "orphaned" not in kinds(entries)
+        known = after(known, entries)
+    assert known.attempts[0].training
+    still = (view(beat=40, silent_s=200.0),)
+    known = after(known, seen(known, slots=still, now=NOW + 300))
+    assert "ended" in kinds(seen(known, slots=still, now=NOW + 430))
 
 
 def test_a_learner_started_by_hand_is_let_be_until_its_process_is_gone() -> None:

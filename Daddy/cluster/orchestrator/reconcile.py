@@ -295,7 +295,11 @@ class _Comparison:
     def find_orphans(
         self, live: AbstractSet[str], slots: Sequence[SlotView], entries: Sequence[LedgerEntry]
     ) -> Iterator[LedgerEntry]:
-        """Yield entries of slots' terms with a dead holder, except of learners started by hand."""
+        """Yield entries of slots' terms with a dead holder, except of learners started by hand.
+
+        A waiting job that incomplete listings lacked counts as ended; when it starts and claims a
+        slot, it is adopted again.
+        """
         kinds = ("ended", "rejected", "requeued")
         ended = {entry.token for entry in entries if entry.kind in kinds}
         adopted = {entry.token for entry in entries if entry.kind == "submitted"}
@@ -305,8 +309,11 @@ class _Comparison:
             gone = view.token not in live and view.holder_alive is not True
             if view.end_reason is not None or not gone or (view.slot, view.term) in noted:
                 continue
-            ours = any(attempt.token == view.token for attempt in self.ledger.attempts)
-            if ours or view.holder_alive is False:
+            ours = next((old for old in self.ledger.attempts if old.token == view.token), None)
+            if ours and _claimed_since(ours, view):
+                facts = {"job_id": ours.job_id, "adopted": True}
+                yield LedgerEntry("submitted", self.now, view.token, facts)
+            elif ours or view.holder_alive is False:
                 reason = f"its job is gone ({view.token})"
                 data = {"slot": view.slot, "term": view.term, "reason": reason}
                 yield LedgerEntry("orphaned", self.now, view.token, data)
@@ -334,6 +341,12 @@ class _Comparison:
 
     def learnt(self, facts: Mapping[str, object], why: str) -> LedgerEntry:
         return LedgerEntry("learnt", self.now, data={"site": facts, "why": why})
+
+
+def _claimed_since(attempt: Attempt, view: SlotView) -> bool:
+    """Return True if an attempt given up as lost holds a slot that it did not hold then."""
+    lost = attempt.outcome is JobOutcome.LOST and attempt.slot is None
+    return lost and view.holder_alive is not False and view.silent_s < _STANDSTILL_S
 
 
 def may_be_node_failure(attempt: Attempt, row: QueueJob) -> bool:
