@@ -108,7 +108,7 @@ def _run_in_slot(attempt: JobAttempt, slot: HeldSlot) -> int:
         raise
     except Exception as error:  # with a purge the interpreter exits with that code
         if why := describe_purge(error, Path(sys.prefix)):
-            reason, code = why, int(ExitCode.PURGED)
+            reason, code = why, int(ExitCode.PACKAGES_MISSING)
         raise
     finally:
         events.write("state", step, {"state": "goodbye", "reason": reason, "exit_code": code})

@@ -61,9 +61,17 @@ MEANINGS: dict[ExitCode, tuple[str, str]] = {
         "nothing: the controller continues it",
     ),
     ExitCode.NOT_NEEDED: ("a job found no free slot", "nothing: it was not needed"),
-    ExitCode.PURGED: (
-        "files of the Python environment are missing, as after a purge of old files",
-        "`./scripts/install`, then `start` if the run is paused",
+    ExitCode.NOT_CONFINED: (
+        "nothing on this machine confines a sandbox, or a sandbox ended by itself",
+        "type the line that the message shows",
+    ),
+    ExitCode.PARTLY_FAILED: (
+        "the command is done, but some of its sandboxes or trials failed",
+        "read `errors.log`; `--resume` runs only what is missing",
+    ),
+    ExitCode.PACKAGES_MISSING: (
+        "packages of the Python environment are missing: an extra, or files that were purged",
+        "type the line that the message shows; then `start` if a run is paused",
     ),
     ExitCode.NOT_LEARNT: (
         "`scripts/demo`: the run ended and its agents did not learn",

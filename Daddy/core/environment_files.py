@@ -89,4 +89,4 @@ def report_exception(kind: type[BaseException], error: BaseException, trace: Any
     if not why:
         return
     print(f"error: {why}\n  what to do: {REMEDY}", file=sys.stderr, flush=True)
-    os._exit(ExitCode.PURGED)
+    os._exit(ExitCode.PACKAGES_MISSING)

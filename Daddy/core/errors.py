@@ -18,7 +18,9 @@ class ExitCode(IntEnum):
     FILES = 9
     DRAINED = 10
     NOT_NEEDED = 11
-    PURGED = 14
+    NOT_CONFINED = 12
+    PARTLY_FAILED = 13
+    PACKAGES_MISSING = 14
     NOT_LEARNT = 15
     DEGRADED = 20
     DOWN = 21
@@ -89,3 +91,21 @@ class FileError(DaddyError):
     """A file or a folder cannot be read or written."""
 
     exit_code = ExitCode.FILES
+
+
+class SandboxError(DaddyError):
+    """No sandbox can be made here, or a sandbox ended by itself."""
+
+    exit_code = ExitCode.NOT_CONFINED
+
+
+class ExtraMissingError(DaddyError):
+    """A package is not installed: an extra of ours brings it."""
+
+    exit_code = ExitCode.PACKAGES_MISSING
+
+    def __init__(self, package: str, extra: str) -> None:
+        super().__init__(
+            f"the package {package} is not installed",
+            f".venv/bin/python -m pip install -c constraints.txt -e '.[{extra}]'",
+        )

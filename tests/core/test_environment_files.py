@@ -69,7 +69,7 @@ def test_a_program_that_cannot_import_says_that_the_environment_was_purged(
     ended = subprocess.run(
         typed, cwd=ROOT, check=False, capture_output=True, text=True, timeout=PATIENCE_S
     )
-    assert ended.returncode == ExitCode.PURGED, ended.stderr
+    assert ended.returncode == ExitCode.PACKAGES_MISSING, ended.stderr
     error, fix = ended.stderr.splitlines()
     assert error.startswith("error: the environment was purged: ")
     assert "files are missing, such as psutil/" in error

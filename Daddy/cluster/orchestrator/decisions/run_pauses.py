@@ -24,7 +24,7 @@ from Daddy.cluster.orchestrator.controller_types import (
 from Daddy.core.errors import ExitCode
 
 _AT_ONCE_S = 60.0
-_PURGED = re.compile(rf"exit code {ExitCode.PURGED:d}\b")
+_PURGED = re.compile(rf"exit code {ExitCode.PACKAGES_MISSING:d}\b")
 _LASTING = (WaitReason.BUDGET, WaitReason.NEVER)
 
 

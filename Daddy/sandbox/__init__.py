@@ -1,0 +1,1 @@
+"""Sandboxes: confined places that run commands, their backends and their pool."""
