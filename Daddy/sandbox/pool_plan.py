@@ -13,7 +13,7 @@ FAILURES = 3
 """Failed creations in a row, after which the waiting callers get the error."""
 GIVE_UP_S = 600.0
 """Longest time without any sandbox in which a backend's refusals are waited out."""
-FIRST_WAIT_S, LONGEST_WAIT_S = 0.5, 60.0
+FIRST_WAIT_S, LONGEST_WAIT_S = 0.2, 60.0
 LONGEST_RETRY_AFTER_S = 900.0
 """Longest wait that a backend may ask for."""
 

@@ -77,7 +77,7 @@ def test_waits_without_retry_after_double_up_to_a_minute() -> None:
         pace = pace.after_refusal(began=now, now=now, retry_after_s=None)
         waits.append(pace.resume_at - now)
         now = pace.resume_at
-    assert waits[:3] == [FIRST_WAIT_S, 2 * FIRST_WAIT_S, 4 * FIRST_WAIT_S]
+    assert waits[:3] == pytest.approx([FIRST_WAIT_S, 2 * FIRST_WAIT_S, 4 * FIRST_WAIT_S])
     assert waits[-1] == LONGEST_WAIT_S
     assert pace.at_once == 1
 
