@@ -6,7 +6,7 @@ kernel ends all others in them. Else a command leads a session of its own.
 
 from __future__ import annotations
 
-import _signal
+import _signal  # type: ignore[import-not-found]
 import contextlib
 import os
 import select

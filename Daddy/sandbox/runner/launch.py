@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import _signal
+import _signal  # type: ignore[import-not-found]
 import atexit
 import gc
 import json
@@ -103,7 +103,7 @@ def _finish(code: int) -> int:
     """Join threads, call exit handlers and flush."""
     try:
         if threading := sys.modules.get("threading"):
-            threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001
+            threading._shutdown()  # noqa: SLF001
         atexit._run_exitfuncs()  # noqa: SLF001
         sys.stdout.flush()
         sys.stderr.flush()

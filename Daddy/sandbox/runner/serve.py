@@ -290,7 +290,7 @@ def _forget_start() -> None:
         del sys.modules[name]
     os.environ.clear()
     os.environ.update(launch.ENVIRONMENT)
-    exec(compile("pass", "<command>", "exec"), {})  # makes types that each copy would make
+    compile("pass", "<command>", "exec")  # makes types that else each copy would make
     gc.collect()
     gc.freeze()
     gc.disable()
