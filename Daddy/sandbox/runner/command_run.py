@@ -86,8 +86,10 @@ class CommandRun:
             os.setsid()
             body(descriptors)
         except BaseException as error:  # noqa: BLE001 - whatever it is, nothing ran unconfined
-            os.write(report, f"broken: {error!r}".encode()[:500])
-        os._exit(1)
+            with contextlib.suppress(OSError):
+                os.write(report, f"broken: {error!r}".encode()[:500])
+        finally:
+            os._exit(1)
 
     def watch(self, *, count: bool) -> dict[str, Any]:
         """Watch it to its end and return the outcome; `count` its processes, too."""
