@@ -185,7 +185,7 @@ class TarUnpacker:
         os.close(self._root)
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def feed(self, data: bytes) -> None:
+    def feed_tar(self, data: bytes) -> None:
         """Take the next bytes of the stream. It raises nothing: `finish` does."""
         if self._error:
             return
