@@ -265,7 +265,8 @@ def _write_configuration(work: Path, release: str) -> list[str]:
     paths = {"State": "", "State::status": "status", "Cache": "", "Etc::sourcelist": "sources.list"}
     lines = [f'Dir::{key} "{work / name}";' for key, name in paths.items()]
     write_new(work / "apt.conf", "\n".join([_APT, *lines, ""]).encode())
-    return ["apt-get", "-q", "-y", "-c", str(work / "apt.conf")]
+    dies_with_us = ["setpriv", "--pdeathsig", "KILL"]  # of util-linux, which dpkg's systems have
+    return [*dies_with_us, "apt-get", "-q", "-y", "-c", str(work / "apt.conf")]
 
 
 def _sources(release: str) -> str:

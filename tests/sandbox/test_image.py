@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import signal
 import socket
 import stat
 import subprocess
@@ -216,6 +217,30 @@ def test_a_mirror_that_does_not_answer_is_a_network_error(
     assert isinstance(error, NetworkError)
     assert images.MIRROR in error.fix
     assert {path.name for path in open_folder.iterdir()} == {".lock"}
+
+
+def test_apt_ends_with_a_killed_host(open_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mirror takes apt's connection and says nothing; that ends when apt has ended."""
+    program("apt-get", "apt")
+    with socket.create_server(("127.0.0.1", 0)) as mirror:
+        address = f"http://127.0.0.1:{mirror.getsockname()[1]}/debian"
+        monkeypatch.setenv(images.MIRROR, address)
+        host = os.fork()
+        if host == 0:
+            try:
+                load_image(NAME, open_folder)
+            finally:
+                os._exit(0)
+        mirror.settimeout(300)
+        try:
+            connection, _ = mirror.accept()
+        finally:
+            os.kill(host, signal.SIGKILL)
+            assert os.waitpid(host, 0)[1] == signal.SIGKILL
+        with connection:
+            connection.settimeout(300)
+            while connection.recv(1 << 16):
+                pass
 
 
 @pytest.mark.parametrize(
