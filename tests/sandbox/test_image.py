@@ -203,7 +203,7 @@ def test_a_full_disk_is_named_and_nothing_is_left_on_it(
 
 
 def test_a_mirror_that_does_not_answer_is_a_network_error(
-    open_folder: Path, monkeypatch: pytest.MonkeyPatch
+    open_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Also what a killed process left is removed."""
     program("apt-get", "apt")
@@ -213,10 +213,13 @@ def test_a_mirror_that_does_not_answer_is_a_network_error(
         monkeypatch.setenv(images.MIRROR, f"http://127.0.0.1:{port}/debian")
         (open_folder / ".making-0").mkdir()
         (open_folder / ".making-0" / "archive").touch()
-        error = error_of(NAME, open_folder)
-    assert isinstance(error, NetworkError)
-    assert images.MIRROR in error.fix
+        with pytest.raises(NetworkError) as raised:
+            load_image(NAME, open_folder)
+    assert images.MIRROR in raised.value.fix
     assert {path.name for path in open_folder.iterdir()} == {".lock"}
+    first, *others = capsys.readouterr().err.splitlines()
+    assert first == f"image: debian-13+tmux is not in {open_folder} yet; downloading package lists"
+    assert all("waiting for package lists" in line for line in others)
 
 
 def test_apt_ends_with_a_killed_host(open_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
