@@ -279,6 +279,24 @@ def test_bad_names_are_refused_before_anything_starts(
     assert not (tmp_path / "cache").exists()
 
 
+@pytest.mark.parametrize("name", ["dir:closed/root", NAME, "dir:a\0b", "dir:~no-such-user/root"])
+def test_a_folder_that_cannot_be_used_is_named(
+    name: str, open_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For an ordinary user; the cache and the image are in a folder that it may not enter."""
+    (open_folder / "closed" / "root").mkdir(parents=True)
+    (open_folder / "closed").chmod(0)
+    monkeypatch.chdir(open_folder)
+
+    def load() -> None:
+        with pytest.raises(FileError, match="cannot be used") as raised:
+            load_image(name, open_folder / "closed" / "cache")
+        assert raised.value.fix
+
+    as_ordinary_user(load)
+    (open_folder / "closed").chmod(0o700)
+
+
 def test_a_machine_without_apt_is_told_of_the_other_images(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
