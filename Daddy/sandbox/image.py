@@ -88,17 +88,21 @@ def load_image(name: str, cache: Path | None = None, say: Say | None = None) -> 
     That takes a minute; ``say`` gets lines of progress (default: printed to stderr). ConfigError
     for an image that is unknown or not possible here, FileError without space, NetworkError.
     """
+    shown = printable_line(name, 80)
     kind, _, rest = name.partition(":")
-    if name == "host":
-        return read_host(Path("/"))
-    if kind == "dir" and rest:
-        return read_root(Path(rest).expanduser().resolve())
-    if kind == "debian":
-        folder = cache or images_folder(os.environ, Path.home(), os.geteuid())
-        return read_root(_find_or_make(name, rest, folder, say or _print_progress) / "root")
+    try:
+        if name == "host":
+            return read_host(Path("/"))
+        if kind == "dir" and rest:
+            return read_root(Path(rest).expanduser().resolve())
+        if kind == "debian":
+            folder = cache or images_folder(os.environ, Path.home(), os.geteuid())
+            return read_root(_find_or_make(name, rest, folder, say or _print_progress) / "root")
+    except (OSError, RuntimeError, ValueError) as error:  # the latter two of a path
+        fix = "check the path, its permissions and space; XDG_CACHE_HOME names another cache folder"
+        raise FileError(f"the image {shown} cannot be used: {error}", fix) from error
     raise ConfigError(
-        f"there is no image {printable_line(name, 80)!r}",
-        "use host, dir:PATH or debian:13+PACKAGE+PACKAGE",
+        f"there is no image {shown!r}", "use host, dir:PATH or debian:13+PACKAGE+PACKAGE"
     )
 
 
@@ -196,15 +200,11 @@ def _find_or_make(name: str, rest: str, folder: Path, say: Say) -> Path:
             shown = printable_line(package, 40)
             raise ConfigError(f"{shown!r} cannot name a package", "separate the names by +")
     link = folder / name.replace(":", "-")
-    try:
-        if not link.exists():
-            with _locked(folder, say):
-                if not link.exists():
-                    _make(link, release, sorted({*_BASE, *packages}), say)
-        return link.resolve(strict=True)
-    except OSError as error:
-        fix = "check its permissions and space; XDG_CACHE_HOME names another cache folder"
-        raise FileError(f"cannot write {folder}: {error.strerror}", fix) from error
+    if not link.exists():
+        with _locked(folder, say):
+            if not link.exists():
+                _make(link, release, sorted({*_BASE, *packages}), say)
+    return link.resolve(strict=True)
 
 
 @contextlib.contextmanager
@@ -262,11 +262,11 @@ def _write_configuration(work: Path, release: str) -> list[str]:
         (work / name).mkdir(parents=True)
     write_new(work / "status", b"")
     write_new(work / "sources.list", _sources(release).encode())
-    paths = {"State": "", "State::status": "status", "State::lists": "lists", "Cache": "",
-             "Cache::archives": "archives", "Etc::sourcelist": "sources.list"}  # fmt: skip
+    paths = {"State": "", "State::status": "status", "Cache": "", "Etc::sourcelist": "sources.list"}
     lines = [f'Dir::{key} "{work / name}";' for key, name in paths.items()]
     write_new(work / "apt.conf", "\n".join([_APT, *lines, ""]).encode())
-    return ["apt-get", "-q", "-y", "-c", str(work / "apt.conf")]
+    dies_with_us = ["setpriv", "--pdeathsig", "KILL"]  # of util-linux, which dpkg's systems have
+    return [*dies_with_us, "apt-get", "-q", "-y", "-c", str(work / "apt.conf")]
 
 
 def _sources(release: str) -> str:
