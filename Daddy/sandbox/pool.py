@@ -1,4 +1,4 @@
-"""Keeps a bounded number of sandboxes of one backend and runs commands in them.
+"""Adapter for backends: keeps a bounded number of sandboxes and runs commands in them.
 
 Commands wait in a queue, first come, first served; a sandbox never runs two at once. A sandbox that
 died is replaced, and its command fails with SandboxError: the pool never runs a command twice.
