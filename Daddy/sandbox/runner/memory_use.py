@@ -13,19 +13,27 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Callable, Iterable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
 
 _PIPE_BYTES = 64 * 1024
-_MAPPING_BYTES = 256
+_MAPPING_BYTES = 320
 """Kernel memory of one mapping: vm_area_struct and its share of the tree."""
+_MOST_MAPS_BYTES = 512 * 1024
+"""Length of a list of mappings, about 8,000, that takes too long to read to watch its process."""
 _COUNTED = (b"VmPTE:", b"VmSwap:")
 _HIDDEN = b"/dev/zero (deleted)"
 """Name of shared anonymous memory, which stays in use after it is unmapped: never allowed."""
-_GROWTH_PER_CORE = 2 << 30
-"""Bytes a second that a core can take of fresh memory at most."""
+_GROWTH_PER_CORE = 4 << 30
+"""Bytes a second that a core can take of fresh memory at most, doubled since looks can be late."""
 _SHORTEST_S, _LONGEST_S = 0.001, 0.02
-_THOROUGH_S = 0.01
-"""Seconds between two readings of what is no anonymous memory: those take longer."""
+_EXAMINE_S, _EXAMINED_FOR_S = 0.002, 0.02
+"""Seconds that a look may spend on what is no anonymous memory, and for which this then holds."""
+_ROUNDS = 10
+"""Most times to look for processes that started while others were stopped."""
+_CLEARLY_BELOW = 0.85
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 BEYOND = 1 << 62
 """Memory of processes that hold memory in a way that cannot be measured."""
@@ -36,19 +44,34 @@ class MemoryUse:
 
     def __init__(self, processes: Callable[[], Iterable[int]], scratch: str = "") -> None:
         self._processes, self._scratch = processes, scratch
-        self._others, self._thorough_at = 0, 0.0
+        self._examined: dict[int, tuple[float, int]] = {}
 
     def measure(self, limit: int) -> tuple[int, int]:
-        """Return the bytes in use, exact if near `limit` or over it, and the processes' number."""
-        pids = list(self._processes())
-        now = time.monotonic()
-        if now >= self._thorough_at:
-            self._others = sum(_besides_anonymous(pid) for pid in pids)
-            self._thorough_at = time.monotonic() + _THOROUGH_S
-        total = _scratch_bytes(self._scratch) + sum(map(_anonymous, pids)) + self._others
+        """Return the bytes in use, exact if it may be over it, and the processes' number."""
+        anonymous = dict(map(_size, self._processes()))
+        self._examine_some(list(anonymous))
+        descriptors = sum(map(_count_descriptors, anonymous)) * DATAGRAM_BYTES
+        total = sum(anonymous.values()) + descriptors + self._besides()
         if limit < total < BEYOND:
             total = self._measure_stopped(limit)
-        return total, len(pids)
+        return total, len(anonymous)
+
+    def _examine_some(self, pids: list[int]) -> None:
+        """Examine the kernel's memory for processes; for a short time, the longest waiting first.
+
+        A process can make this slow for itself, and shall not hold up a look at the others.
+        """
+        known = self._examined
+        self._examined = {pid: known.get(pid, (0.0, 0)) for pid in pids}
+        began = time.monotonic()
+        for pid in sorted(pids, key=self._examined.__getitem__):
+            now = time.monotonic()
+            if now > began + _EXAMINE_S or now < self._examined[pid][0] + _EXAMINED_FOR_S:
+                break
+            self._examined[pid] = (now, _kernel_bytes(pid))
+
+    def _besides(self) -> int:
+        return sum(kernel for _, kernel in self._examined.values()) + _scratch_bytes(self._scratch)
 
     def _measure_stopped(self, limit: int) -> int:
         """Stop all processes, parents first, so that they cannot grow while they are measured.
@@ -57,15 +80,29 @@ class MemoryUse:
         """
         seen: set[int] = set()
         stopped: list[int] = []
-        while new := [pid for pid in self._processes() if pid not in seen]:
-            for pid in new:
-                seen.add(pid)
-                if not _is_stopped(pid) and _signal(pid, signal.SIGSTOP):
-                    stopped.append(pid)
-        total = _scratch_bytes(self._scratch) + _exact(list(seen))
+        for _ in range(_ROUNDS):
+            new = [pid for pid, _ in map(_size, self._processes()) if pid not in seen]
+            seen.update(new)
+            stopped += [pid for pid in new if not _is_stopped(pid) and _signal(pid, signal.SIGSTOP)]
+            if not new:
+                break
+        total = self._exact(seen, limit)
         if total <= limit:
             for pid in reversed(stopped):
                 _signal(pid, signal.SIGCONT)
+        return total
+
+    def _exact(self, pids: Iterable[int], limit: int) -> int:
+        """Replace bounds by exact sizes, the largest first, until the sum is clearly below `limit`.
+
+        Pages that n processes share count for an nth in each.
+        """
+        bounds = sorted(((_anonymous(pid), pid) for pid in pids), reverse=True)
+        total = sum(bound for bound, _ in bounds) + self._besides() + _descriptor_bytes(pids)
+        for bound, pid in bounds:
+            if total <= limit * _CLEARLY_BELOW:
+                break
+            total -= bound - min(bound, _share(pid))
         return total
 
 
@@ -84,6 +121,22 @@ def _scratch_bytes(path: str) -> int:
     return (status.f_blocks - status.f_bfree) * status.f_frsize
 
 
+def _size(pid: int) -> tuple[int, int]:
+    """Return a process, named by a thread that lives, with its anonymous memory.
+
+    Nothing can be read of a process by its own number if its first thread has ended.
+    """
+    size = _anonymous(pid)
+    if size:
+        return pid, size
+    with contextlib.suppress(OSError):
+        for name in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208
+            size = _anonymous(int(name))
+            if size:
+                return int(name), size
+    return pid, 0
+
+
 def _anonymous(pid: int) -> int:
     """Return the anonymous memory of a process; 0 if it ended."""
     try:
@@ -93,22 +146,32 @@ def _anonymous(pid: int) -> int:
     return (int(resident) - int(shared)) * _PAGE_BYTES
 
 
-def _besides_anonymous(pid: int) -> int:
-    """Return an upper bound of a process's other memory; 0 if it ended."""
+def _kernel_bytes(pid: int) -> int:
+    """Return the memory of the kernel's tables for a process, and its pages in swap."""
     try:
-        maps = _read(f"/proc/{pid}/maps")
-        if _HIDDEN in maps:
+        maps = _read(f"/proc/{pid}/maps", _MOST_MAPS_BYTES)
+        if _HIDDEN in maps or len(maps) >= _MOST_MAPS_BYTES:
             return BEYOND
-        descriptors = _count_descriptors(f"/proc/{pid}/fd") * DATAGRAM_BYTES
-        mappings = maps.count(b"\n") * _MAPPING_BYTES
-        return _kib(_read(f"/proc/{pid}/status"), _COUNTED) + mappings + descriptors
+        return _kib(_read(f"/proc/{pid}/status"), _COUNTED) + maps.count(b"\n") * _MAPPING_BYTES
     except OSError:
         return 0
 
 
-def _count_descriptors(folder: str) -> int:
-    """Count descriptors: the folder's size, which Linux gives since 6.2, or its entries."""
-    return os.stat(folder).st_size or len(os.listdir(folder))  # noqa: PTH116, PTH208
+def _share(pid: int) -> int:
+    """Return the anonymous memory of a process, of which it shares a part with others."""
+    try:
+        return _kib(_read(f"/proc/{pid}/smaps_rollup"), (b"Pss_Anon:",))
+    except OSError:
+        return 0
+
+
+def _count_descriptors(pid: int) -> int:
+    """Count descriptors: the size of their folder, which Linux gives since 6.2, or its entries."""
+    try:
+        folder = f"/proc/{pid}/fd"
+        return os.stat(folder).st_size or len(os.listdir(folder))  # noqa: PTH116, PTH208
+    except OSError:
+        return 0
 
 
 def _is_stopped(pid: int) -> bool:
@@ -125,19 +188,15 @@ def _signal(pid: int, number: int) -> bool:
     return False
 
 
-def _exact(pids: list[int]) -> int:
-    total, targets = _tcp_bytes(), set()
+def _descriptor_bytes(pids: Iterable[int]) -> int:
+    """Return the most that the pipes and sockets of processes hold, each counted once."""
+    targets: set[str] = set()
     for pid in pids:
-        try:
-            maps = _read(f"/proc/{pid}/maps").count(b"\n") * _MAPPING_BYTES
-            status = _kib(_read(f"/proc/{pid}/status"), _COUNTED)
-            total += maps + status + _kib(_read(f"/proc/{pid}/smaps_rollup"), (b"Pss_Anon:",))
-            targets |= set(_targets(f"/proc/{pid}/fd"))
-        except OSError:
-            continue
+        with contextlib.suppress(OSError):
+            targets.update(_targets(f"/proc/{pid}/fd"))
     pipes = sum(target.startswith("pipe:") for target in targets)
     sockets = sum(target.startswith("socket:") for target in targets)
-    return total + pipes * _PIPE_BYTES + sockets * DATAGRAM_BYTES
+    return pipes * _PIPE_BYTES + sockets * DATAGRAM_BYTES + _tcp_bytes()
 
 
 def _targets(folder: str) -> Iterable[str]:
@@ -148,12 +207,15 @@ def _targets(folder: str) -> Iterable[str]:
             continue
 
 
-def _read(path: str) -> bytes:
+def _read(path: str, most: int = 1 << 20) -> bytes:
+    """Return a file, but no more of it than about `most` bytes."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        first = os.read(descriptor, 1 << 16)
-        rest = iter(lambda: os.read(descriptor, 1 << 16), b"")
-        return first + b"".join(rest) if first else first
+        found = piece = os.read(descriptor, 1 << 16)
+        while piece and len(found) < most:
+            piece = os.read(descriptor, 1 << 16)
+            found += piece
+        return found
     finally:
         os.close(descriptor)
 
