@@ -279,6 +279,22 @@ def test_an_error_of_another_kind_keeps_its_kind_and_exit_code(error: DaddyError
     play(story)
 
 
+def test_a_pool_of_which_one_sandbox_cannot_be_made_leaves_none_of_the_others() -> None:
+    async def story(backend: FakeBackend) -> None:
+        async def prepare(sandbox: Sandbox) -> None:
+            if backend.made > 1:
+                raise SandboxError("no space")
+
+        pool = SandboxPool(backend, size=2, warm=2, prepare=prepare)
+        entered = asyncio.create_task(pool.__aenter__())
+        await until(lambda: pool.state().leased == 1)
+        entered.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await entered
+
+    play(story)
+
+
 def test_files_that_cannot_be_put_at_the_start_end_that_sandbox() -> None:
     async def story(backend: FakeBackend) -> None:
         async def prepare(sandbox: Sandbox) -> None:

@@ -26,8 +26,8 @@ _MOST_MAPS_BYTES = 512 * 1024
 _COUNTED = (b"VmPTE:", b"VmSwap:")
 _HIDDEN = b"/dev/zero (deleted)"
 """Name of shared anonymous memory, which stays in use after it is unmapped: never allowed."""
-_GROWTH_PER_CORE = 2 << 30
-"""Bytes a second that a core can take of fresh memory at most."""
+_GROWTH_PER_CORE = 4 << 30
+"""Bytes a second that a core can take of fresh memory at most, doubled since looks can be late."""
 _SHORTEST_S, _LONGEST_S = 0.001, 0.02
 _EXAMINE_S, _EXAMINED_FOR_S = 0.002, 0.02
 """Seconds that a look may spend on what is no anonymous memory, and for which this then holds."""
