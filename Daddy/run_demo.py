@@ -15,7 +15,7 @@ from Daddy.core.arguments import ArgumentParser, nonnegative_seconds, whole_numb
 from Daddy.core.atomic_files import sha256_hex
 from Daddy.core.clock import SystemClock
 from Daddy.core.entry_point import run_entry
-from Daddy.core.errors import ConfigError, ExitCode, UsageError
+from Daddy.core.errors import ConfigError, ExitCode
 from Daddy.core.host_and_processes import memory_bytes, usable_cores
 from Daddy.core.name_validation import new_incarnation, new_token
 from Daddy.core.terminal import can_redraw, print_screen
@@ -109,12 +109,12 @@ async def _clean(backend: object) -> int:
 
 
 def find_task() -> Path:
-    """Return cartpole_task.py of the current folder, else of the checkout. Raises UsageError."""
+    """Return cartpole_task.py of the current folder, else of the checkout. Raises ConfigError."""
     places = Path.cwd(), Path(__file__).resolve().parents[1] / "scripts" / "examples"
     for folder in places:
         if (path := folder / "cartpole_task.py").is_file():
             return path
-    raise UsageError("there is no cartpole_task.py here", "name a program: --task FILE")
+    raise ConfigError("there is no cartpole_task.py here", "name a program: --task FILE")
 
 
 def newest_run(folder: Path) -> Path:

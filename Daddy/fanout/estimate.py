@@ -44,7 +44,7 @@ def live_cap(
         (memory, f"{free_bytes // _MIB:,} MiB are free, {memory_mb} MiB each"),
     ]
     if workers is None:
-        asked = LIVE_PER_CORE * cores, f"{LIVE_PER_CORE} on each of {cores} cores; see --workers"
+        asked = LIVE_PER_CORE * cores, f"{LIVE_PER_CORE} on each core ({cores}); see --workers"
     else:
         asked = workers, f"--workers {workers}"
     return min([asked, *bounds], key=lambda bound: bound[0])
@@ -56,13 +56,13 @@ def estimate_lines(sandboxes: int, cost: TaskCost, cores: int) -> list[str]:
     return [
         f"{sandboxes:,} x {cost.cpu_s:.2f} CPU s ({cost.origin}) = {format_span(total)} of CPU",
         f"here: {_span(sandboxes, total, cores, 1)}",
-        f"on {JOBS} jobs of {JOB_CORES} cores: {_span(sandboxes, total, JOBS * JOB_CORES, JOBS)}",
+        f"on {JOBS} x {JOB_CORES} cores: {_span(sandboxes, total, JOBS * JOB_CORES, JOBS)}",
     ]
 
 
 def _span(sandboxes: int, total_s: float, cores: int, machines: int) -> str:
     by_cpu, by_starts = total_s / cores, sandboxes / (STARTS_PER_S * machines)
     if by_cpu >= by_starts:
-        return f"{format_span(by_cpu)} ({format_span(total_s)} / {cores} cores)"
+        return f"{format_span(by_cpu)} ({format_span(total_s)} / {cores})"
     rate = STARTS_PER_S * machines
     return f"{format_span(by_starts)} ({sandboxes:,} / {rate:g} starts a second)"

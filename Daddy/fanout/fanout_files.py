@@ -19,7 +19,7 @@ from Daddy.core.atomic_files import (
     write_atomic,
     write_json,
 )
-from Daddy.core.errors import ConfigError, FileError, UsageError
+from Daddy.core.errors import ConfigError, FileError
 from Daddy.core.shared_weights_paths import PathBelow
 from Daddy.fanout.fanout_settings import FanoutSettings, sandbox_id
 from Daddy.fanout.fanout_state import SandboxRow
@@ -68,14 +68,14 @@ def read_settings(paths: FanoutPaths) -> dict[str, Any]:
 
 
 def read_program(path: Path) -> tuple[bytes, str]:
-    """Return a program and its SHA-256. Raises UsageError if it is no Python program."""
+    """Return a program and its SHA-256. Raises ConfigError if it is no Python program."""
     try:
         program = read_bounded(path.resolve(), TASK_BYTES)
         compile(program, str(path), "exec")
     except FileNotFoundError as error:
-        raise UsageError(f"there is no program at {path}", "name a Python file: --task") from error
+        raise ConfigError(f"there is no program at {path}", "name a Python file: --task") from error
     except (SyntaxError, ValueError) as error:
-        raise UsageError(f"{path} is no Python program: {error}", "mend it") from error
+        raise ConfigError(f"{path} is no Python program: {error}", "correct it") from error
     return program, sha256_hex(program)
 
 
@@ -91,9 +91,12 @@ def read_results(paths: FanoutPaths, settings: FanoutSettings) -> dict[int, dict
 
 
 def save_result(paths: FanoutPaths, index: int, result: dict[str, Any]) -> None:
-    """Create a result. Raises FileError if there is another one with different bytes."""
+    """Create a result. Raises FileError if there is another one with different bytes.
+
+    It does not wait for the disk: what a power cut damages runs again.
+    """
     path, data = paths.result(index), canonical_json(result)
-    if not create_exclusive(path, data) and read_bounded(path, TASK_BYTES) != data:
+    if not create_exclusive(path, data, durable=False) and read_bounded(path, TASK_BYTES) != data:
         raise FileError(
             f"{path} differs from the result of a second run of {sandbox_id(index)}",
             "its program does not depend on the seed alone: use TASK_SEED for all its draws",

@@ -4,6 +4,7 @@
 """
 
 import asyncio
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -37,6 +38,7 @@ from Daddy.sandbox.pool import SandboxPool
 PROGRAM = "/files/task.py"
 PROGRESS_S = 0.5
 """Seconds between two progress events of a sandbox; the lines between are not lost, see the end."""
+_PACKAGE_FOLDERS, _IN_IMAGE = ("site-packages", "dist-packages"), Path("/usr")
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 
@@ -64,15 +66,23 @@ def program_command(settings: FanoutSettings, index: int, python: str) -> Comman
         "TASK_TIMESTEPS": str(settings.timesteps),
         "TASK_SEED": str(settings.seed_of(index)),
         "PYTHONHASHSEED": "0",
+        "PYTHONPATH": os.pathsep.join(map(str, package_folders())),
         **_ONE_THREAD,
     }
     return Command(argv=(python, "-u", PROGRAM, *words), env=env)
 
 
+def package_folders() -> tuple[Path, ...]:
+    """Return the folders of packages outside this Python's own: of the account, of PYTHONPATH."""
+    found = [Path(text) for text in sys.path if Path(text).name in _PACKAGE_FOLDERS]
+    own = Path(sys.prefix), Path(sys.base_prefix), _IN_IMAGE
+    return tuple(f for f in found if not any(f.is_relative_to(folder) for folder in own))
+
+
 def python_folders() -> tuple[Path, ...]:
     """Return the folders of this Python and its packages, but for those that the image has."""
-    folders = {Path(sys.prefix), Path(sys.base_prefix)}
-    return tuple(sorted(folder for folder in folders if not folder.is_relative_to("/usr")))
+    folders = {Path(sys.prefix), Path(sys.base_prefix), *package_folders()}
+    return tuple(sorted(folder for folder in folders if not folder.is_relative_to(_IN_IMAGE)))
 
 
 def failure_of(outcome: Outcome, report: TaskReport, time_limit_s: float) -> str:
