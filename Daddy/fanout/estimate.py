@@ -56,13 +56,14 @@ def estimate_lines(sandboxes: int, cost: TaskCost, cores: int) -> list[str]:
     return [
         f"{sandboxes:,} x {cost.cpu_s:.2f} CPU s ({cost.origin}) = {format_span(total)} of CPU",
         f"here: {_span(sandboxes, total, cores, 1)}",
-        f"on {JOBS} x {JOB_CORES} cores: {_span(sandboxes, total, JOBS * JOB_CORES, JOBS)}",
+        f"on {JOBS} jobs: {_span(sandboxes, total, JOBS * JOB_CORES, JOBS)}",
     ]
 
 
 def _span(sandboxes: int, total_s: float, cores: int, machines: int) -> str:
     by_cpu, by_starts = total_s / cores, sandboxes / (STARTS_PER_S * machines)
     if by_cpu >= by_starts:
-        return f"{format_span(by_cpu)} ({format_span(total_s)} / {cores})"
+        unit = "cores" if cores > 1 else "core"
+        return f"{format_span(by_cpu)} ({format_span(total_s)} / {cores} {unit})"
     rate = STARTS_PER_S * machines
     return f"{format_span(by_starts)} ({sandboxes:,} / {rate:g} starts a second)"
