@@ -23,6 +23,7 @@ from Daddy.fanout.estimate import live_cap, stated_cost
 from Daddy.fanout.fanout_files import FanoutPaths, read_batch, read_settings, save_result
 from Daddy.fanout.fanout_settings import FanoutSettings, sandbox_id
 from Daddy.fanout.find_backend import find_backend
+from Daddy.fanout.program_python import ProgramPython, choose_python
 from Daddy.fanout.task_lines import TaskReport
 from Daddy.sandbox.interfaces import (
     Backend,
@@ -38,7 +39,6 @@ from Daddy.sandbox.pool import SandboxPool
 PROGRAM = "/files/task.py"
 PROGRESS_S = 0.5
 """Seconds between two progress events of a sandbox; the lines between are not lost, see the end."""
-_PACKAGE_FOLDERS, _IN_IMAGE = ("site-packages", "dist-packages"), Path("/usr")
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 
@@ -58,7 +58,7 @@ class Batch:
     """Sandboxes that start at once, and the seconds until the next ones may start."""
 
 
-def program_command(settings: FanoutSettings, index: int, python: str) -> Command:
+def program_command(settings: FanoutSettings, index: int, python: ProgramPython) -> Command:
     """Return the command that runs the program of a sandbox, as the original demo calls it."""
     words = (sandbox_id(index), str(settings.episodes), repr(settings.rate_of(index)))
     env = {
@@ -66,23 +66,10 @@ def program_command(settings: FanoutSettings, index: int, python: str) -> Comman
         "TASK_TIMESTEPS": str(settings.timesteps),
         "TASK_SEED": str(settings.seed_of(index)),
         "PYTHONHASHSEED": "0",
-        "PYTHONPATH": os.pathsep.join(map(str, package_folders())),
+        "PYTHONPATH": os.pathsep.join(map(str, python.packages)),
         **_ONE_THREAD,
     }
-    return Command(argv=(python, "-u", PROGRAM, *words), env=env)
-
-
-def package_folders() -> tuple[Path, ...]:
-    """Return the folders of packages outside this Python's own: of the account, of PYTHONPATH."""
-    found = [Path(text) for text in sys.path if Path(text).name in _PACKAGE_FOLDERS]
-    own = Path(sys.prefix), Path(sys.base_prefix), _IN_IMAGE
-    return tuple(f for f in found if not any(f.is_relative_to(folder) for folder in own))
-
-
-def python_folders() -> tuple[Path, ...]:
-    """Return the folders of this Python and its packages, but for those that the image has."""
-    folders = {Path(sys.prefix), Path(sys.base_prefix), *package_folders()}
-    return tuple(sorted(folder for folder in folders if not folder.is_relative_to(_IN_IMAGE)))
+    return Command(argv=(python.path, "-u", PROGRAM, *words), env=env)
 
 
 def failure_of(outcome: Outcome, report: TaskReport, time_limit_s: float) -> str:
@@ -123,10 +110,11 @@ class _Runner:
         settings: FanoutSettings,
         pool: SandboxPool,
         isolation: Isolation,
+        python: ProgramPython,
         clock: Clock,
     ) -> None:
         self._batch, self._settings, self._pool = batch, settings, pool
-        self._python = "python3" if isolation.level == "vendor" else sys.executable
+        self._python = python
         self._clock, self._paths = clock, FanoutPaths(batch.run)
         self._began, self._started = clock.monotonic(), 0
         cost = stated_cost(settings.policy, settings.timesteps)
@@ -203,14 +191,16 @@ async def run_batch(batch: Batch, backend: Backend, clock: Clock) -> None:
     live, _ = live_cap(
         batch.workers, len(batch.indices), usable_cores(), memory_bytes()[1], cost.memory_mb
     )
-    spec = SandboxSpec(read_only=python_folders(), lifetime_s=3 * settings.time_limit_s)
+    isolation = backend.isolation()
+    python = ProgramPython("python3") if isolation.level == "vendor" else choose_python()
+    spec = SandboxSpec(read_only=python.folders, lifetime_s=3 * settings.time_limit_s)
 
     async def prepare(sandbox: Sandbox) -> None:
         await sandbox.put(paths.task, PROGRAM)
 
     async with SandboxPool(backend, spec, live, prepare=prepare) as pool:
         runner, indices = (
-            _Runner(batch, settings, pool, backend.isolation(), clock),
+            _Runner(batch, settings, pool, isolation, python, clock),
             iter(batch.indices),
         )
         tasks = [asyncio.create_task(runner.work(indices)) for _ in range(live)]
