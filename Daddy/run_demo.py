@@ -16,7 +16,7 @@ from Daddy.core.atomic_files import sha256_hex
 from Daddy.core.clock import SystemClock
 from Daddy.core.entry_point import run_entry
 from Daddy.core.errors import ConfigError, ExitCode
-from Daddy.core.host_and_processes import memory_bytes, usable_cores
+from Daddy.core.host_and_processes import usable_cores
 from Daddy.core.name_validation import new_incarnation, new_token
 from Daddy.core.terminal import can_redraw, print_screen
 from Daddy.fanout.estimate import estimate_lines, live_cap, stated_cost
@@ -26,7 +26,7 @@ from Daddy.fanout.fanout_screen import draw_summary
 from Daddy.fanout.fanout_settings import POLICIES, FanoutSettings, settings_from
 from Daddy.fanout.find_backend import choose, find_backend
 from Daddy.fanout.local_engine import Engine, LocalEngine
-from Daddy.fanout.run_batch import Batch, run_named_batch
+from Daddy.fanout.run_batch import Batch, free_memory, run_named_batch
 from Daddy.sandbox.interfaces import Isolation
 
 RUNS = Path("runs")
@@ -150,29 +150,33 @@ def _print_start(args: argparse.Namespace, paths: FanoutPaths, settings: FanoutS
     cost = stated_cost(settings.policy, settings.timesteps)
     print(f"run {paths.root}")
     if args.engine == "local":
-        free = memory_bytes()[1]
+        free = free_memory(os.environ)
         live, why = live_cap(args.workers, settings.sandboxes, usable_cores(), free, cost.memory_mb)
         print(f"{live} sandboxes at once: {why}")
     print("\n".join(estimate_lines(settings.sandboxes, cost, usable_cores())), flush=True)
 
 
-def make_engine(name: str, paths: FanoutPaths, jobs: int, options: Sequence[str]) -> Engine:
-    """Return the engine of that name. Raises ExtraMissingError, ConfigError."""
-    if name == "local":
+def make_engine(args: argparse.Namespace, paths: FanoutPaths, settings: FanoutSettings) -> Engine:
+    """Return the engine that the command line names. Raises ExtraMissingError, ConfigError."""
+    if args.engine == "local":
         return LocalEngine(run_named_batch)
     from Daddy.fanout.slurm_engine import SlurmEngine, sbatch_options
 
-    if name == "slurm":
-        return SlurmEngine(paths, jobs, options, SystemClock(), os.environ)
+    cost, most = stated_cost(settings.policy, settings.timesteps), args.batch_size
+    if args.engine == "dask":  # a worker runs many batches
+        most = max(most, settings.sandboxes // args.jobs)
+    options = sbatch_options(args.sbatch, os.environ, most * cost.cpu_s)
+    if args.engine == "slurm":
+        return SlurmEngine(paths, args.jobs, options, SystemClock(), os.environ)
     from Daddy.fanout.dask_engine import DaskEngine
 
-    return DaskEngine(paths, jobs, sbatch_options(options, os.environ))
+    return DaskEngine(paths, args.jobs, options)
 
 
 def _run(
     args: argparse.Namespace, paths: FanoutPaths, settings: FanoutSettings, *, vendor: bool
 ) -> int:
-    engine = make_engine(args.engine, paths, args.jobs, args.sbatch)
+    engine = make_engine(args, paths, settings)
     usual = BATCH_DELAY_S if vendor else 0.0
     delay_s = usual if args.batch_delay is None else args.batch_delay
     first = Batch(

@@ -4,12 +4,16 @@ Dask's messages are pickled between its own processes alone, under TLS keys made
 """
 
 import asyncio
+import os
 import shutil
+import socket
 from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Any
 
-from Daddy.core.errors import ExtraMissingError
+from Daddy.cluster.orchestrator.slurm_commands import SlurmCommands
+from Daddy.core.clock import SystemClock
+from Daddy.core.errors import ConfigError, ExtraMissingError
 from Daddy.core.host_and_processes import usable_cores
 from Daddy.fanout.fanout_files import FanoutPaths
 from Daddy.fanout.run_batch import Batch, run_named_batch
@@ -36,6 +40,7 @@ class DaskEngine:
             raise ExtraMissingError("distributed", "scale") from error
         dask.config.set({"distributed.scheduler.allowed-failures": self.repeats})
         security = distributed.Security.temporary()
+        paths.logs.mkdir(parents=True, exist_ok=True)
         make = _slurm_cluster if shutil.which("sbatch") else _local_cluster
         self._cluster = make(paths, jobs, options, security)
         self._client = distributed.Client(self._cluster, security=security)
@@ -50,6 +55,13 @@ class DaskEngine:
         self._executor.shutdown(wait=False)
         self._client.close()
         self._cluster.close()
+
+
+def address_toward(host: str) -> str:
+    """Return the address of this machine in the network of another one, where Dask listens."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect((host, 9))  # of UDP, so nothing is sent
+        return str(probe.getsockname()[0])
 
 
 def _local_cluster(_: FanoutPaths, jobs: int, __: dict[str, str], security: Any) -> Any:
@@ -68,6 +80,10 @@ def _local_cluster(_: FanoutPaths, jobs: int, __: dict[str, str], security: Any)
 def _slurm_cluster(paths: FanoutPaths, jobs: int, options: dict[str, str], security: Any) -> Any:
     from dask_jobqueue import SLURMCluster
 
+    commands = SlurmCommands(SystemClock(), os.environ, None)
+    nodes = (commands.read_output(("sinfo", "--noheader", "--Node", "--format=%o")) or "").split()
+    if not nodes:
+        raise ConfigError("--engine dask: sinfo lists no node", "try --engine slurm or local")
     cluster = SLURMCluster(
         queue=options.get("partition"),
         account=options.get("account"),
@@ -79,7 +95,7 @@ def _slurm_cluster(paths: FanoutPaths, jobs: int, options: dict[str, str], secur
         local_directory=str(paths.logs),
         shared_temp_directory=str(paths.logs),
         security=security,
-        scheduler_options={"dashboard_address": None},
+        scheduler_options={"dashboard_address": None, "host": address_toward(nodes[0])},
     )
     cluster.scale(jobs=jobs)
     return cluster

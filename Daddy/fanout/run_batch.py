@@ -6,7 +6,7 @@
 import asyncio
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,6 +56,12 @@ class Batch:
     workers: int | None = None
     pace: tuple[int, float] = (1, 0.0)
     """Sandboxes that start at once, and the seconds until the next ones may start."""
+
+
+def free_memory(environ: Mapping[str, str]) -> int:
+    """Return the bytes that are free on this machine, or that Slurm gave to this job."""
+    free, given = memory_bytes()[1], environ.get("SLURM_MEM_PER_NODE", "")
+    return min(free, int(given) << 20) if given.isdecimal() and int(given) else free
 
 
 def program_command(settings: FanoutSettings, index: int, python: ProgramPython) -> Command:
@@ -188,9 +194,8 @@ async def run_batch(batch: Batch, backend: Backend, clock: Clock) -> None:
     paths = FanoutPaths(batch.run)
     settings = FanoutSettings(**read_settings(paths))
     cost = stated_cost(settings.policy, settings.timesteps)
-    live, _ = live_cap(
-        batch.workers, len(batch.indices), usable_cores(), memory_bytes()[1], cost.memory_mb
-    )
+    free = free_memory(os.environ)
+    live, _ = live_cap(batch.workers, len(batch.indices), usable_cores(), free, cost.memory_mb)
     isolation = backend.isolation()
     python = ProgramPython("python3") if isolation.level == "vendor" else choose_python()
     spec = SandboxSpec(read_only=python.folders, lifetime_s=3 * settings.time_limit_s)

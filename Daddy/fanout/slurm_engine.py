@@ -8,6 +8,7 @@ import shlex
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from math import ceil
 from pathlib import Path
 
 from Daddy.cluster.orchestrator.slurm_commands import INHERITED, SlurmCommands, read_shell_settings
@@ -46,20 +47,28 @@ def render_array(
                 "chdir": str(Path.cwd()),
                 "export": ",".join(INHERITED),
                 "no-requeue": True,
+                "signal": "B:TERM@10",
                 **options,
             },
         )
     )
 
 
-def sbatch_options(given: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
-    """Return options of sbatch from ``name=value`` words and from SBATCH_ variables."""
+def sbatch_options(
+    given: Sequence[str], environ: Mapping[str, str], cpu_s: float
+) -> dict[str, str]:
+    """Return options of sbatch from ``name=value`` words and from SBATCH_ variables.
+
+    The time limit is otherwise four times that of `cpu_s` seconds on one core, and ten minutes.
+    Raises ConfigError for a word without a value.
+    """
     values, _ = read_shell_settings(SlurmSettings(), environ)
     words = [word.partition("=") for word in given]
     if bad := [word for (word, equals, _) in words if not equals]:
         raise ConfigError(f"--sbatch {bad[0]} has no value", "write it as mem=8G, for example")
     shell = {key.removeprefix("slurm."): value for key, value in values.items()}
-    return {**shell, **{name.lstrip("-"): value for name, _, value in words}}
+    usual = {"time": str(10 + ceil(4 * cpu_s / 60))}
+    return {**usual, **shell, **{name.lstrip("-"): value for name, _, value in words}}
 
 
 class SlurmEngine:
@@ -71,13 +80,13 @@ class SlurmEngine:
         self,
         paths: FanoutPaths,
         at_once: int,
-        options: Sequence[str],
+        options: Mapping[str, str],
         clock: Clock,
         environ: Mapping[str, str],
     ) -> None:
         """Initialise. Raises SchedulerError where no Slurm answers."""
         self._paths, self._at_once, self._clock = paths, at_once, clock
-        self._options = sbatch_options(options, environ)
+        self._options = options
         self._commands = SlurmCommands(clock, environ, None)
         self._stop, self._job = threading.Event(), ""
         self._call("sinfo", "--noheader", "--format=%P")
