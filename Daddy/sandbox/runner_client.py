@@ -40,7 +40,7 @@ _ANSWER_S = 60.0
 _START_S = 60.0
 _CLOSE_S = 5.0
 _DEFAULT_LIMITS = Limits()
-_COPY = Limits(time_s=600.0, memory_mb=256, scratch_mb=1 << 20)
+_COPY = Limits(time_s=120.0, memory_mb=256, scratch_mb=1 << 20)
 _TAR_OVERHEAD = MAX_FILES * 3 * 512 + MIB
 """Bytes of headers and padding in the largest archive."""
 _MODULES = "import sys; sys.path.insert(0, sys.argv[1]); from runner.serve import main; "
@@ -136,7 +136,8 @@ class RunnerSandbox:
     ) -> Outcome:
         """Run a command to its end. A cancelled call ends the sandbox."""
         specification = {name: getattr(command, name) for name in ("argv", "python", "folder")}
-        data = json.dumps({**specification, "env": dict(command.env)}).encode()
+        unbuffered = {"PYTHONUNBUFFERED": "1"} if on_line else {}
+        data = json.dumps({**specification, "env": {**unbuffered, **command.env}}).encode()
         sizes = {"command": len(data), "stdin": len(command.stdin), "lines": on_line is not None}
         kept = {name: bytearray() for name in _STREAMS}
         lines = LineSplitter(on_line, asyncio.get_running_loop().time) if on_line else None
@@ -152,10 +153,9 @@ class RunnerSandbox:
 
     async def put(self, source: Path, target: str) -> None:
         """Copy a file or folder of the host to the absolute path `target`."""
-        if self._mode == "fresh" and not target.startswith(f"{FILES}/"):
-            raise SandboxError(
-                f"{target!r} cannot be written in a fresh sandbox", f"name a path below {FILES}"
-            )
+        below = f"{FILES}/" if self._mode == "fresh" else "/"
+        if not target.startswith(below):
+            raise SandboxError(f"{target!r} cannot be written here", f"name a path below {below}")
         with self._turn(_COPY.time_s):
             await self._send({"do": "put", "target": target}, _COPY)
             try:
@@ -198,14 +198,22 @@ class RunnerSandbox:
         self._ended = self._ended or "it was closed"
         self._requests.close()
         try:
-            await asyncio.wait_for(self._process.wait(), _CLOSE_S)
+            await asyncio.wait_for(self._wait_for_end(), _CLOSE_S)
         except asyncio.TimeoutError:
-            self._kill("it did not end by itself")
-            await self._process.wait()
+            self._kill()
+            await self._wait_for_end()
+        except BaseException:
+            self._kill()
+            raise
         finally:
-            self._kill("it was closed")
             on_close, self._on_close = self._on_close, _do_nothing
             on_close()
+
+    async def _wait_for_end(self) -> None:
+        """Wait for the process and the end of its output, so that its pipes are closed."""
+        while await self._replies.read(_PART_BYTES):
+            pass
+        await self._process.wait()
 
     async def start(self) -> None:
         """Wait for the runner's first answer."""
@@ -225,20 +233,25 @@ class RunnerSandbox:
             raise SandboxError("the sandbox is busy with another command", "wait for its outcome")
         self._busy = True
         timer = asyncio.get_running_loop().call_later(
-            time_s + _ANSWER_S, self._kill, "it gave no answer in time"
+            time_s + _ANSWER_S, self._end, "it gave no answer in time"
         )
         try:
             yield
         except BaseException as error:
             if not isinstance(error, FileError):
-                self._kill(str(error) or "its command was cancelled")
+                self._end(str(error) or "its command was cancelled")
             raise
         finally:
             timer.cancel()
             self._busy = False
 
-    def _kill(self, reason: str) -> None:
-        self._ended = self._ended or reason
+    def _end(self, reason: str) -> None:
+        """Kill it unless it ended: asyncio warns of a process that ends while it is killed."""
+        if not self._ended:
+            self._ended = reason
+            self._kill()
+
+    def _kill(self) -> None:
         with contextlib.suppress(ProcessLookupError):
             self._process.kill()
 
@@ -311,9 +324,11 @@ async def start_runner(
                 limit=_PART_BYTES,
                 **options,
             )
-        except OSError as error:
+        except BaseException as error:
             on_close()
-            raise SandboxError(f"{argv[0]} cannot be started: {error.strerror}") from error
+            if isinstance(error, OSError):
+                raise SandboxError(f"{argv[0]} cannot be started: {error.strerror}") from error
+            raise
         sandbox = RunnerSandbox(process, mode, on_close)
         try:
             await sandbox.start()

@@ -12,17 +12,19 @@ import fcntl
 import gc
 import json
 import os
-import platform
 import select
 import signal
 import sys
-from collections.abc import Callable, Iterator
-from typing import Any, NoReturn
 
-from . import archive, kernel, launch, namespaces, syscall_filter
-from .command_run import CORES, CommandRun, reap_children, reset_signals
+from . import archive, become_command, kernel, namespaces, syscall_filter
+from .command_run import CORES, CommandRun, end_all_others, reap_children
 from .host_channel import HostChannel, HostGoneError
 from .memory_use import MemoryUse, next_look_s
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any, NoReturn
 
 _FIRST_FREE = 10
 """Descriptors below are for commands."""
@@ -35,25 +37,31 @@ _LONGEST_IDLE_S = 1.0
 class Runner:
     """Serves one host. `settings` are ``mode``, ``lifetime_s`` and ``count_processes``."""
 
-    def __init__(self, settings: dict[str, Any], requests: int, replies: int, files: int) -> None:
+    def __init__(
+        self, settings: dict[str, Any], pipes: tuple[int, int], files: int, program: bytes | None
+    ) -> None:
         self._mode, self._files = settings["mode"], files
         self._count_processes = settings["count_processes"]
         self._confines = self._mode != "plain"
-        self._filter = syscall_filter.build_filter(platform.machine()) if self._confines else None
+        self._filter = program
         self._limits: dict[str, Any] = {}
         self._run: CommandRun | None = None
         self._wake = _wake_on_child_end()
-        self._channel = HostChannel(requests, replies, self._wait)
+        self._channel = HostChannel(*pipes, self._wait)
 
     def serve(self) -> NoReturn:
         """Serve until the host closes its end."""
-        missing = ["seccomp"] if self._confines and not self._filter else []
+        missing = [] if self._filter or not self._confines else ["seccomp: no call is refused"]
         self._channel.write_out({"ready": 1, "missing": missing})
         answers = {"run": self._answer_run, "put": self._answer_put, "get": self._answer_get}
         while True:
             request = self._channel.read_header()
             self._limits = request["limits"]
-            self._channel.write_out(answers[request["do"]](request))
+            try:
+                reply = answers[request["do"]](request)
+            except OSError as error:
+                reply = {"broken": f"broken: {error!r}"}
+            self._channel.write_out(reply)
             self._channel.wipe()
 
     def _answer_run(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -61,33 +69,34 @@ class Runner:
             limits = self._rlimits()
 
             def body(descriptors: list[int]) -> None:
-                launch.become_command(command, descriptors, limits, self._filter)
+                become_command.replace_process(command, descriptors, limits, self._filter)
 
             return self._watch(body, given, lines=request["lines"], fresh=self._mode == "fresh")
 
     def _answer_put(self, request: dict[str, Any]) -> dict[str, Any]:
         """Unpack the stream that follows in parts; the last one is 0, or -1 if the host gave up."""
         readable, writable = os.pipe()
+        os.set_blocking(writable, False)
         target = request["target"]
         if self._mode == "fresh":
             target = target[len(namespaces.FILES) :]
 
         def body(descriptors: list[int]) -> None:
-            root = os.open("/", os.O_RDONLY) if self._files < 0 else self._files
-            launch.confine([*descriptors, root], {"CORE": 0}, self._filter)
+            root = self._files if self._mode == "fresh" else os.open("/", os.O_RDONLY)
+            become_command.confine([*descriptors, root], {"CORE": 0}, self._filter)
             archive.unpack(len(descriptors), target)
 
-        def feed() -> None:
+        def send_input() -> None:
             os.close(readable)
             while (count := self._channel.read_header()["part"]) > 0:
                 self._channel.copy_to(writable, count)
             os.close(writable)
 
-        return self._watch(body, readable, feed=feed)
+        return self._watch(body, readable, send_input=send_input)
 
     def _answer_get(self, request: dict[str, Any]) -> dict[str, Any]:
         def body(descriptors: list[int]) -> None:
-            launch.confine(descriptors, {"CORE": 0}, self._filter)
+            become_command.confine(descriptors, {"CORE": 0}, self._filter)
             archive.pack(request["source"])
 
         with self._file(0) as nothing:
@@ -100,7 +109,7 @@ class Runner:
         *,
         lines: bool = False,
         fresh: bool = False,
-        feed: Callable[[], None] | None = None,
+        send_input: Callable[[], None] | None = None,
     ) -> dict[str, Any]:
         if self._mode == "persistent":
             with contextlib.suppress(OSError):  # more than that is in use
@@ -110,8 +119,8 @@ class Runner:
         run.memory = self._memory(run.pid, fresh=fresh)
         self._run = run
         try:
-            if feed:
-                feed()
+            if send_input:
+                send_input()
             return run.watch(count=self._count_processes)
         finally:
             self._run = None
@@ -178,7 +187,7 @@ class Runner:
         limit = self._limits["memory_mb"] << 20
         used, processes = self._memory(1, fresh=False).measure(limit)
         if used > limit:
-            os.kill(-1, signal.SIGKILL)
+            end_all_others()
         return next_look_s(used, limit, CORES, _LONGEST_IDLE_S) if processes else None
 
 
@@ -230,13 +239,17 @@ def _wake_on_child_end() -> int:
 
 
 def _enter_persistent_namespaces() -> None:
-    """Return in the init process of new namespaces; the caller waits for it and ends with it."""
+    """Return in the init process of new namespaces; the caller waits for it and ends with it.
+
+    Commands cannot interrupt it: a signal without a handler does nothing to an init process.
+    """
     pid = kernel.clone_into(kernel.NEW_PIDS | kernel.NEW_MOUNTS | kernel.NEW_IPC)
     if pid:
         os.closerange(_FIRST_FREE, 64)
         os.waitpid(pid, 0)
         os._exit(1)
     kernel.die_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     namespaces.mount_scratch(_SCRATCH_MB, _SCRATCH_FILES)
     namespaces.mount_processes(hide=True)
 
@@ -247,20 +260,43 @@ def main() -> None:
     The alarm ends the runner also when nobody reads what it writes; bubblewrap ends with it.
     """
     settings = json.loads(sys.argv.pop())
-    requests, replies = _take_descriptors()
+    pipes = _take_descriptors()
     signal.setitimer(signal.ITIMER_REAL, settings["lifetime_s"])
-    reset_signals()
     kernel.die_with_parent()
-    kernel.hide_memory()
-    files = -1
+    files, program = -1, None
     if settings["mode"] != "plain":
-        files = namespaces.prepare_mounts()
-    if settings["mode"] == "persistent":
-        files = -1
+        files, program = _prepare(persistent=settings["mode"] == "persistent")
+    _forget_start()
+    with contextlib.suppress(HostGoneError):
+        Runner(settings, pipes, files, program).serve()
+    os._exit(0)
+
+
+def _prepare(*, persistent: bool) -> tuple[int, bytes | None]:
+    """Take what commands never need from this process, which they are copies of.
+
+    Return the descriptor of put files and the seccomp program that is left to commands.
+    """
+    kernel.set_open_to_others(is_open=False)
+    files = namespaces.prepare_mounts()
+    if persistent:
         _enter_persistent_namespaces()
+    kernel.run_soon()
+    kernel.forbid_new_rights()
+    programs = syscall_filter.build_filters(os.uname().machine)
+    if not programs:
+        return files, None
+    kernel.enter_filter(programs[0])
+    return files, programs[1]
+
+
+def _forget_start() -> None:
+    """Make this process what a command expects of a new interpreter, and cheap to copy."""
+    for name in [name for name in sys.modules if name.partition(".")[0] == __package__]:
+        del sys.modules[name]
+    os.environ.clear()
+    os.environ.update(become_command.ENVIRONMENT)
+    compile("pass", "<command>", "exec")  # makes types that else each copy would make
     gc.collect()
     gc.freeze()
     gc.disable()
-    with contextlib.suppress(HostGoneError):
-        Runner(settings, requests, replies, files).serve()
-    os._exit(0)

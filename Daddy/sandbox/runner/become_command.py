@@ -2,40 +2,44 @@
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]
 import atexit
 import gc
 import json
 import os
 import resource
-import signal
 import sys
-import threading
 import types
-from typing import Any, NoReturn
 
 from . import kernel
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
+
 _MOST_DESCRIPTORS = 1024
 _NOT_RUN = 127
-_ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/tmp", "LANG": "C.UTF-8"}  # noqa: S108
+ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/tmp", "LANG": "C.UTF-8"}  # noqa: S108
 
 
-def become_command(
+def replace_process(
     specification: int, descriptors: list[int], limits: dict[str, int], program: bytes | None
 ) -> NoReturn:
     """Run the command that the file `specification` describes."""
     command = _read_json(specification)
     confine(descriptors, limits, program)
-    os.environ.clear()
-    os.environ.update({**_ENVIRONMENT, **command["env"]})
+    kernel.set_open_to_others(is_open=True)
     try:
+        os.environ.update(command["env"])
         os.chdir(command["folder"])
         if command["argv"]:
             _execute(command["argv"])
-    except OSError as error:
+    except (OSError, ValueError) as error:
         what = command["argv"][:1] or command["folder"]
-        os.write(2, f"sandbox: cannot run {what!r}: {error.strerror}\n".encode(errors="replace"))
+        os.write(2, f"sandbox: cannot run {what!r}: {error}\n".encode(errors="replace"))
         os._exit(_NOT_RUN)
+    if "PYTHONUNBUFFERED" in os.environ:
+        sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     os._exit(run_source(command["python"]))
 
 
@@ -46,10 +50,10 @@ def _read_json(descriptor: int) -> dict[str, Any]:
 
 
 def confine(descriptors: list[int], limits: dict[str, int], program: bytes | None) -> None:
-    """Make `descriptors` 0 and up and close all others; set resource limits and the filter."""
-    for target, source in enumerate(descriptors):
-        os.dup2(source, target)
-    os.closerange(len(descriptors), _MOST_DESCRIPTORS)
+    """Set resource limits and the filter; then make `descriptors` 0 and up, and close all others.
+
+    Until the end an error can be told to the runner.
+    """
     for name, value in limits.items():
         number = getattr(resource, f"RLIMIT_{name}", None)
         if number is not None:
@@ -58,11 +62,14 @@ def confine(descriptors: list[int], limits: dict[str, int], program: bytes | Non
             resource.setrlimit(number, (bound, bound))
     if program:
         kernel.enter_filter(program)
+    for target, source in enumerate(descriptors):
+        os.dup2(source, target)
+    os.closerange(len(descriptors), _MOST_DESCRIPTORS)
 
 
 def _execute(argv: list[str]) -> None:
-    for number in (signal.SIGPIPE, signal.SIGXFSZ):
-        signal.signal(number, signal.SIG_DFL)
+    for number in (_signal.SIGPIPE, _signal.SIGXFSZ):
+        _signal.signal(number, _signal.SIG_DFL)
     os.execvp(argv[0], argv)  # noqa: S606
 
 
@@ -71,12 +78,10 @@ def run_source(source: str) -> int:
 
     Returns the exit code.
     """
-    for name in [name for name in sys.modules if name.partition(".")[0] == "runner"]:
-        del sys.modules[name]
     main = types.ModuleType("__main__")
     sys.modules["__main__"] = main
     sys.argv[:] = ["-c"]
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    _signal.signal(_signal.SIGINT, _signal.default_int_handler)
     gc.enable()
     code = 0
     try:
@@ -103,7 +108,8 @@ def _exit_code(error: SystemExit) -> int:
 def _finish(code: int) -> int:
     """Join threads, call exit handlers and flush."""
     try:
-        threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001
+        if threading := sys.modules.get("threading"):
+            threading._shutdown()  # noqa: SLF001
         atexit._run_exitfuncs()  # noqa: SLF001
         sys.stdout.flush()
         sys.stderr.flush()
