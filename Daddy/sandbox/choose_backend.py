@@ -23,13 +23,15 @@ LEVELS: Mapping[str, Level] = {
     "process": "none",
 }
 """Level that each backend can reach; `Backend.isolation` tells the level reached here."""
-_VENDORS = {"daytona": "DAYTONA_API_KEY"}
-_INSTALLERS = {
+VENDORS = {"daytona": "DAYTONA_API_KEY"}
+"""Backend of a vendor → the variable with its key."""
+INSTALLERS = {
     "apt": "sudo apt install bubblewrap",
     "dnf": "sudo dnf install bubblewrap",
     "pacman": "sudo pacman -S bubblewrap",
     "zypper": "sudo zypper install bubblewrap",
 }
+"""Package tool → the line that installs bubblewrap."""
 _PROFILE = (
     "printf 'abi <abi/4.0>,\\ninclude <tunables/global>\\n"
     "profile bwrap {path} flags=(unconfined) {{ userns, }}\\n'"
@@ -67,7 +69,7 @@ class BackendFacts:
             "bubblewrap": self.system == "Linux" and bool(self.bwrap) and not self.bwrap_error,
             "apptainer": self.apptainer,
             "docker": self.docker,
-            "daytona": _VENDORS["daytona"] in self.keys,
+            "daytona": VENDORS["daytona"] in self.keys,
             "process": True,
         }[backend]
 
@@ -116,7 +118,7 @@ def line_to_type(facts: BackendFacts) -> tuple[str, str]:
     if facts.system != "Linux":
         return f"bubblewrap needs Linux, and this is {facts.system}", _MAC
     if not facts.bwrap:
-        line = _INSTALLERS.get(facts.installer, "install the package bubblewrap")
+        line = INSTALLERS.get(facts.installer, "install the package bubblewrap")
         return "bubblewrap is not installed", line
     if facts.apparmor_restricts:
         return "AppArmor forbids user namespaces", _PROFILE.format(path=facts.bwrap)
@@ -147,10 +149,10 @@ def _explicit(wish: str, facts: BackendFacts) -> BackendChoice:
         return BackendChoice(wish, LEVELS[wish], f"--backend {wish} asks for it")
     if wish == "bubblewrap":
         raise SandboxError(*line_to_type(facts))
-    if wish in _VENDORS:
+    if wish in VENDORS:
         raise ConfigError(
-            f"--backend {wish} needs a key, and {_VENDORS[wish]} is not set",
-            f"set {_VENDORS[wish]}, or run on this machine with --backend auto",
+            f"--backend {wish} needs a key, and {VENDORS[wish]} is not set",
+            f"set {VENDORS[wish]}, or run on this machine with --backend auto",
         )
     absent = "no Docker engine answers" if wish == "docker" else "Apptainer is not installed"
     raise ConfigError(f"--backend {wish}: {absent}", "start it, or use --backend auto")
@@ -158,8 +160,6 @@ def _explicit(wish: str, facts: BackendFacts) -> BackendChoice:
 
 def _vendor_hint(facts: BackendFacts) -> str:
     named = [
-        f"{key} is set: --backend {v} runs there"
-        for v, key in _VENDORS.items()
-        if key in facts.keys
+        f"{key} is set: --backend {v} runs there" for v, key in VENDORS.items() if key in facts.keys
     ]
     return "; ".join(named)

@@ -1,0 +1,74 @@
+"""Adapter for this machine's means of confinement: reads the facts that a choice needs.
+
+Bubblewrap is started and Docker's engine is asked, since an installed program may do neither.
+"""
+
+import os
+import platform
+import shutil
+from importlib import import_module
+from pathlib import Path
+
+from Daddy.core.errors import DaddyError
+from Daddy.core.humanize import printable_line
+from Daddy.core.run_subprocess import run_command
+from Daddy.sandbox.choose_backend import INSTALLERS, VENDORS, BackendFacts
+from Daddy.sandbox.interfaces import Backend
+
+_ANSWER_S = 20.0
+_TRIAL = "--unshare-all --unshare-user --die-with-parent --ro-bind / / --proc /proc --dev /dev true"
+_BACKENDS = {
+    "bubblewrap": ("bubblewrap", "BubblewrapBackend"),
+    "apptainer": ("apptainer", "ApptainerBackend"),
+    "docker": ("docker_backend", "DockerBackend"),
+    "daytona": ("daytona_backend", "DaytonaBackend"),
+    "process": ("process_backend", "ProcessBackend"),
+}
+"""Name → module and class; imported when used, since a library may be absent."""
+
+
+def open_backend(name: str) -> Backend:
+    """Return the backend of a choice. Raises ExtraMissingError if its package is not installed."""
+    module, backend = _BACKENDS[name]
+    opened: Backend = getattr(import_module(f"Daddy.sandbox.{module}"), backend)()
+    return opened
+
+
+def read_backend_facts() -> BackendFacts:
+    """Return what this machine has."""
+    bwrap = shutil.which("bwrap") or ""
+    docker = shutil.which("docker")
+    return BackendFacts(
+        system=platform.system(),
+        bwrap=bwrap,
+        bwrap_error=_error_of([bwrap, *_TRIAL.split()]) if bwrap else "",
+        apptainer=bool(shutil.which("apptainer")),
+        docker=bool(docker) and not _error_of([str(docker), "version"]),
+        keys=frozenset(key for key in VENDORS.values() if os.environ.get(key)),
+        installer=next(filter(shutil.which, INSTALLERS), ""),
+        userns_clone=_flag(_kernel_setting("kernel/unprivileged_userns_clone")),
+        max_namespaces=_kernel_setting("user/max_user_namespaces"),
+        apparmor_restricts=_kernel_setting("kernel/apparmor_restrict_unprivileged_userns") == 1,
+    )
+
+
+def _error_of(argv: list[str]) -> str:
+    """Run a program that should succeed; return the first line of its error, else nothing."""
+    try:
+        done = run_command(argv, _ANSWER_S)
+    except DaddyError as error:
+        return error.message
+    if done.returncode == 0:
+        return ""
+    return printable_line((done.stderr.strip().splitlines() or [f"exit {done.returncode}"])[0])
+
+
+def _kernel_setting(name: str) -> int | None:
+    try:
+        return int(Path("/proc/sys", name).read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def _flag(setting: int | None) -> bool | None:
+    return None if setting is None else setting != 0
