@@ -1,0 +1,203 @@
+"""Adapter for /proc: measures the memory that processes take of the host.
+
+Counted are anonymous memory (in swap too), page tables, pipes, sockets, the kernel's records of
+mappings, and the scratch files. A look is quick and never too low: memory that processes share
+after a fork counts for each of them, and every descriptor as a socket. Only when that is over the
+limit they are stopped for the exact sum, and go on if it is not.
+"""
+
+from __future__ import annotations
+
+import _socket
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Callable, Iterable
+
+_PIPE_BYTES = 64 * 1024
+_MAPPING_BYTES = 256
+"""Kernel memory of one mapping: vm_area_struct and its share of the tree."""
+_COUNTED = (b"VmPTE:", b"VmSwap:")
+_HIDDEN = b"/dev/zero (deleted)"
+"""Name of shared anonymous memory, which stays in use after it is unmapped: never allowed."""
+_GROWTH_PER_CORE = 2 << 30
+"""Bytes a second that a core can take of fresh memory at most."""
+_SHORTEST_S, _LONGEST_S = 0.001, 0.02
+_THOROUGH_S = 0.01
+"""Seconds between two readings of what is no anonymous memory: those take longer."""
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+BEYOND = 1 << 62
+"""Memory of processes that hold memory in a way that cannot be measured."""
+
+
+class MemoryUse:
+    """Measures the processes that `processes` lists. `scratch` is a path on their scratch tmpfs."""
+
+    def __init__(self, processes: Callable[[], Iterable[int]], scratch: str = "") -> None:
+        self._processes, self._scratch = processes, scratch
+        self._others, self._thorough_at = 0, 0.0
+
+    def measure(self, limit: int) -> tuple[int, int]:
+        """Return the bytes in use, exact if near `limit` or over it, and the processes' number."""
+        pids = list(self._processes())
+        now = time.monotonic()
+        if now >= self._thorough_at:
+            self._others = sum(_besides_anonymous(pid) for pid in pids)
+            self._thorough_at = time.monotonic() + _THOROUGH_S
+        total = _scratch_bytes(self._scratch) + sum(map(_anonymous, pids)) + self._others
+        if limit < total < BEYOND:
+            total = self._measure_stopped(limit)
+        return total, len(pids)
+
+    def _measure_stopped(self, limit: int) -> int:
+        """Stop all processes, parents first, so that they cannot grow while they are measured.
+
+        They go on in the opposite order: a shell never sees that its child was stopped.
+        """
+        seen: set[int] = set()
+        stopped: list[int] = []
+        while new := [pid for pid in self._processes() if pid not in seen]:
+            for pid in new:
+                seen.add(pid)
+                if not _is_stopped(pid) and _signal(pid, signal.SIGSTOP):
+                    stopped.append(pid)
+        total = _scratch_bytes(self._scratch) + _exact(list(seen))
+        if total <= limit:
+            for pid in reversed(stopped):
+                _signal(pid, signal.SIGCONT)
+        return total
+
+
+def next_look_s(used: int, limit: int, cores: int, longest_s: float = _LONGEST_S) -> float:
+    """Return the seconds in which memory in use cannot grow past the limit, within bounds."""
+    return min(max((limit - used) / (cores * _GROWTH_PER_CORE), _SHORTEST_S), longest_s)
+
+
+def _scratch_bytes(path: str) -> int:
+    if not path:
+        return 0
+    try:
+        status = os.statvfs(path)
+    except OSError:
+        return 0
+    return (status.f_blocks - status.f_bfree) * status.f_frsize
+
+
+def _anonymous(pid: int) -> int:
+    """Return the anonymous memory of a process; 0 if it ended."""
+    try:
+        _, resident, shared, _ = _read(f"/proc/{pid}/statm").split(b" ", 3)
+    except (OSError, ValueError):
+        return 0
+    return (int(resident) - int(shared)) * _PAGE_BYTES
+
+
+def _besides_anonymous(pid: int) -> int:
+    """Return an upper bound of a process's other memory; 0 if it ended."""
+    try:
+        maps = _read(f"/proc/{pid}/maps")
+        if _HIDDEN in maps:
+            return BEYOND
+        descriptors = _count_descriptors(f"/proc/{pid}/fd") * DATAGRAM_BYTES
+        mappings = maps.count(b"\n") * _MAPPING_BYTES
+        return _kib(_read(f"/proc/{pid}/status"), _COUNTED) + mappings + descriptors
+    except OSError:
+        return 0
+
+
+def _count_descriptors(folder: str) -> int:
+    """Count descriptors: the folder's size, which Linux gives since 6.2, or its entries."""
+    return os.stat(folder).st_size or len(os.listdir(folder))  # noqa: PTH116, PTH208
+
+
+def _is_stopped(pid: int) -> bool:
+    try:
+        return b"State:\tT" in _read(f"/proc/{pid}/status")
+    except OSError:
+        return True
+
+
+def _signal(pid: int, number: int) -> bool:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, number)
+        return True
+    return False
+
+
+def _exact(pids: list[int]) -> int:
+    total, targets = _tcp_bytes(), set()
+    for pid in pids:
+        try:
+            maps = _read(f"/proc/{pid}/maps").count(b"\n") * _MAPPING_BYTES
+            status = _kib(_read(f"/proc/{pid}/status"), _COUNTED)
+            total += maps + status + _kib(_read(f"/proc/{pid}/smaps_rollup"), (b"Pss_Anon:",))
+            targets |= set(_targets(f"/proc/{pid}/fd"))
+        except OSError:
+            continue
+    pipes = sum(target.startswith("pipe:") for target in targets)
+    sockets = sum(target.startswith("socket:") for target in targets)
+    return total + pipes * _PIPE_BYTES + sockets * DATAGRAM_BYTES
+
+
+def _targets(folder: str) -> Iterable[str]:
+    for name in os.listdir(folder):  # noqa: PTH208
+        try:
+            yield os.readlink(f"{folder}/{name}")  # noqa: PTH115
+        except OSError:
+            continue
+
+
+def _read(path: str) -> bytes:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        first = os.read(descriptor, 1 << 16)
+        rest = iter(lambda: os.read(descriptor, 1 << 16), b"")
+        return first + b"".join(rest) if first else first
+    finally:
+        os.close(descriptor)
+
+
+def _kib(text: bytes, names: tuple[bytes, ...]) -> int:
+    """Return the sum of these lines ``Name:   123 kB`` in bytes."""
+    total = 0
+    for name in names:
+        at = text.find(name)
+        if at >= 0:
+            total += int(text[at + len(name) : text.find(b"k", at)])
+    return total << 10
+
+
+def _tcp_bytes() -> int:
+    """Return the most that the queues of this network's TCP sockets take, also of closed ones."""
+    total = 0
+    for table in ("/proc/self/net/tcp", "/proc/self/net/tcp6"):
+        try:
+            lines = _read(table).split(b"\n")[1:-1]
+        except OSError:
+            continue
+        for line in lines:
+            to_send, received = line.split()[4].split(b":")
+            total += TCP_BYTES[0] * (int(to_send, 16) > 0) + TCP_BYTES[1] * (int(received, 16) > 0)
+    return total
+
+
+def _default_buffers() -> int:
+    sample = _socket.socket(_socket.AF_UNIX, _socket.SOCK_DGRAM)
+    options = (_socket.SO_SNDBUF, _socket.SO_RCVBUF)
+    sizes = [sample.getsockopt(_socket.SOL_SOCKET, option) for option in options]
+    sample.close()
+    return sum(sizes)
+
+
+def _tcp_buffers() -> tuple[int, int]:
+    """Return the largest send and receive buffer that the kernel gives a TCP socket by itself."""
+    try:
+        send, receive = (_read(f"/proc/sys/net/ipv4/tcp_{way}mem").split()[2] for way in "wr")
+    except OSError:
+        return 4 << 20, 6 << 20
+    return int(send), int(receive)
+
+
+DATAGRAM_BYTES = _default_buffers()
+TCP_BYTES = _tcp_buffers()
