@@ -100,11 +100,11 @@ def _print_plan(given: dict[str, object]) -> int:
 
 async def _clean(backend: object) -> int:
     """Delete what a vendor still holds of earlier runs; local sandboxes end with their program."""
-    cleanup = getattr(backend, "cleanup", None)
-    if cleanup is None:
+    delete = getattr(backend, "delete_leftovers", None)
+    if delete is None:
         print("nothing to delete: sandboxes on this machine end with the program that made them")
     else:
-        print(f"{await cleanup()} sandboxes of earlier runs deleted")
+        print(f"{await delete()} sandboxes of earlier runs deleted")
     return ExitCode.DONE
 
 

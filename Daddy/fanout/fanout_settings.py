@@ -4,7 +4,7 @@ Rate and seed of a sandbox follow from the run's seed and the sandbox's index al
 gives the same results on every engine, in every order, and after a resume.
 """
 
-import random
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -41,14 +41,19 @@ class FanoutSettings:
 
     def rate_of(self, index: int) -> float:
         """Return the sandbox's learning rate, drawn from `RATES`."""
-        return random.Random(f"rate {self.seed} {index}").choice(RATES)
+        return RATES[_draw(f"rate {self.seed} {index}") % len(RATES)]
 
     def seed_of(self, index: int) -> int:
         """Return the seed of the sandbox's program, below 2**31."""
-        return random.Random(f"seed {self.seed} {index}").getrandbits(31)
+        return _draw(f"seed {self.seed} {index}") % (1 << 31)
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
+
+
+def _draw(name: str) -> int:
+    """Return a number of 64 bits that looks random and follows from `name`."""
+    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big")
 
 
 def sandbox_id(index: int) -> str:
