@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class KilledSandbox(ChildSandbox):
-    """Is killed from outside when its program has printed its first line."""
+    """Is killed from outside while its program runs."""
 
     async def run(
         self, command: Command, limits: Limits | None = None, on_line: OnLine | None = None
@@ -31,7 +31,8 @@ class KilledSandbox(ChildSandbox):
             assert self.child
             os.kill(self.child.pid, signal.SIGKILL)
 
-        return await super().run(command, limits, kill)
+        endless = "import signal; print('begun', flush=True); signal.pause()"
+        return await super().run(Command(argv=(sys.executable, "-c", endless)), limits, kill)
 
 
 class KillingBackend(ChildBackend):
