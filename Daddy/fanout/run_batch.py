@@ -129,7 +129,7 @@ class _Runner:
         self._events = EventWriter(
             self._paths.events, batch.run.name, "fanout", "sandboxes", ident, clock
         )
-        facts = {"backend": batch.backend, "isolation": isolation.level}
+        facts = {"backend": batch.backend, "isolation": isolation.level, "pid": os.getpid()}
         self._events.write("state", 0, {"token": batch.token, "state": "started", **facts})
 
     def report(self, event: str, index: int, **data: object) -> None:
