@@ -193,7 +193,7 @@ def _run(
     run = FanoutRun(first, settings, engine, size, SystemClock())
     with open_view(live=can_redraw() and not args.no_live) as view:
         run.run(view)
-    code = run.finish(Path.cwd())
+    code = run.write_outcome(Path.cwd())
     print_screen(lambda _width: draw_summary(run.state, run.elapsed_s))
     if code:
         print(f"errors.log lists {len(run.state.in_state('error')):,} errors")

@@ -101,7 +101,7 @@ class FanoutRun:
         reason = reasons[0] if reasons else "its job ended without a result: see the run's logs"
         view.show(self.state, self.elapsed_s, [self.state.fail(i, reason) for i in self._missing()])
 
-    def finish(self, folder: Path) -> ExitCode:
+    def write_outcome(self, folder: Path) -> ExitCode:
         """Write errors.log; return the exit code: done, or partly failed."""
         failed = self.state.in_state("error")
         write_errors(self._paths, folder, failed)
