@@ -1,5 +1,7 @@
 """Pure. The exceptions of the project: each has a message, a remedy and an exit code."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import IntEnum
 
 
@@ -99,13 +101,30 @@ class SandboxError(DaddyError):
     exit_code = ExitCode.NOT_CONFINED
 
 
+OWN_ENVIRONMENT = {"harbor": "python3.12", "tinker": "python3.11", "vllm": "python3.12"}
+"""Extra that cannot be installed beside ours → the oldest Python that it runs on."""
+
+
 class ExtraMissingError(DaddyError):
     """A package is not installed: an extra of ours brings it."""
 
     exit_code = ExitCode.PACKAGES_MISSING
 
     def __init__(self, package: str, extra: str) -> None:
+        line = f".venv/bin/python -m pip install -c constraints.txt -e '.[{extra}]'"
+        if python := OWN_ENVIRONMENT.get(extra):
+            own = f"runs/{extra}"
+            line = f"{python} -m venv {own} && {own}/bin/python -m pip install -e '.[{extra}]'"
         super().__init__(
             f"the package {package} is not installed",
-            f".venv/bin/python -m pip install -c constraints.txt -e '.[{extra}]'",
+            f"type this where pyproject.toml lies: {line}",
         )
+
+
+@contextmanager
+def needs_extra(extra: str) -> Iterator[None]:
+    """Stand around imports of packages that an extra of ours brings. ExtraMissingError."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise ExtraMissingError(str(error.name), extra) from error

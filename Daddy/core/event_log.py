@@ -1,12 +1,16 @@
 """The event log of a run: one JSON-lines file per writer, one envelope for all events.
 
-Status, dashboard, plots and the demo's summary read only these files. Each writer has one source
-and a file of its own; lines are bounded; readers skip an incomplete last line, as a killed writer
-leaves it. Envelope: ``v, ts, run, workload, source{kind,id,index}, event, step, data``.
+Status, dashboard, plots and the demo's summary read only these files. Each writer has a file of
+its own; it writes about itself, or about sandboxes, which write nothing. Lines are bounded; readers
+skip an incomplete last line, as a killed writer leaves it. Envelope: ``v, ts, run, workload,
+source{kind,id,index}, event, step, data``.
 """
 
 import json
+import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +22,10 @@ VERSION = 1
 EVENTS = frozenset({"state", "progress", "metric", "result", "error", "log"})
 LINE_LIMIT = 64 * 1024
 """Largest line in bytes: a writer refuses a longer event, a reader skips a longer line."""
+
+CLAIMED = frozenset({"progress", "metric", "log"})
+SOURCE_EVENTS, SOURCE_LINE = 1000, 2048
+"""Most events of these kinds about one sandbox, and the largest line of any in bytes."""
 
 NEWEST_FILES, NEWEST_BYTES = 32, 4 << 20
 """Files, and bytes at the end of each, that are read as newest: some 30 hours of four slots."""
@@ -37,44 +45,88 @@ def _log(event: str, data: Mapping[str, object]) -> None:
         logger.log(level, "%s", line, stacklevel=3)  # the writer's module
 
 
+@dataclass(frozen=True)
+class EventSource:
+    """Names one of a host's sandboxes. ValueError for other characters than a file name has."""
+
+    kind: str
+    id: str
+    index: int = 0
+
+    def __post_init__(self) -> None:
+        for name in (self.kind, self.id):
+            if re.fullmatch(r"[a-z0-9][a-z0-9.-]{0,63}", name) is None:
+                raise ValueError(f"{name[:80]!r} cannot name a source of events")
+
+
 class EventWriter:
-    """Appends events of one source to a file of its own."""
+    """Appends a program's events, and those about its sandboxes, to a file of its own."""
 
     def __init__(
-        self,
-        folder: Path,
-        run: str,
-        workload: str,
-        kind: str,
-        ident: str,
-        clock: Clock,
-        index: int = 0,
+        self, folder: Path, run: str, workload: str, kind: str, ident: str, clock: Clock
     ) -> None:
         self._clock = clock
-        self._head = {
-            "v": VERSION,
-            "run": run,
-            "workload": workload,
-            "source": {"kind": kind, "id": ident, "index": index},
-        }
+        self._head = {"v": VERSION, "run": run, "workload": workload}
+        self._own = {"kind": kind, "id": ident, "index": 0}
+        self._claims: Counter[EventSource] = Counter()
+        self.dropped: Counter[EventSource] = Counter()
+        """Sandbox → number of its events that were over a bound."""
         self.path = folder / f"{kind}-{ident}-{new_incarnation()}.jsonl"
 
     def write(self, event: str, step: int, data: Mapping[str, object]) -> None:
         """Append one event; ValueError for an unknown kind of event or an oversized line."""
-        if event not in EVENTS:
-            raise ValueError(f"the event {event!r} is none of {sorted(EVENTS)}")
+        _check_kind(event)
+        line = self._line(self._own, event, step, data, LINE_LIMIT)
+        _log(event, data)  # before the event: the disk of events may be full
+        append_line(self.path, line)
+
+    def write_about(
+        self, source: EventSource, event: str, step: int, data: Mapping[str, object]
+    ) -> bool:
+        """Append one event about a sandbox; nothing goes into the log of this program.
+
+        Return False, and count the event in `dropped`, if its line is over 2 KiB or holds a number
+        that is not finite, and after 1,000 events about `source` other than the host's own words:
+        state, result, error. ValueError for an unknown kind of event.
+        """
+        _check_kind(event)
+        claimed = event in CLAIMED
+        try:
+            line = self._line(asdict(source), event, step, data, SOURCE_LINE)
+        except (ValueError, RecursionError):
+            line = ""
+        if not line or (claimed and self._claims[source] >= SOURCE_EVENTS):
+            self.dropped[source] += 1
+            return False
+        self._claims[source] += claimed
+        append_line(self.path, line)
+        return True
+
+    def _line(
+        self,
+        source: Mapping[str, object],
+        event: str,
+        step: int,
+        data: Mapping[str, object],
+        limit: int,
+    ) -> str:
         record = {
             **self._head,
+            "source": source,
             "ts": round(self._clock.now(), 3),
             "event": event,
             "step": step,
             "data": dict(data),
         }
         line = json.dumps(record, separators=(",", ":"), allow_nan=False)
-        if len(line) > LINE_LIMIT:
-            raise ValueError(f"an event of {len(line)} bytes is over the limit of {LINE_LIMIT}")
-        _log(event, data)  # before the event: the disk of events may be full
-        append_line(self.path, line)
+        if len(line) > limit:
+            raise ValueError(f"an event of {len(line)} bytes is over the limit of {limit}")
+        return line
+
+
+def _check_kind(event: str) -> None:
+    if event not in EVENTS:
+        raise ValueError(f"the event {event!r} is none of {sorted(EVENTS)}")
 
 
 def read_events(

@@ -27,7 +27,7 @@ EnvFactory = Callable[[], gymnasium.Env[Any, Any]]
 EPISODE = 2048
 """Steps after which a bare loop restarts the game, as the environments do."""
 PEERS = {
-    "sb3_subproc": ("stable_baselines3", "pip install -c constraints.txt -e '.[bench]'"),
+    "sb3_subproc": ("stable_baselines3", "pip install -c constraints.txt -e '.[demo]'"),
     "gymnasium_async": ("gymnasium", "pip install -e ."),
     "pufferlib": ("pufferlib", "./scripts/install (Linux on x86-64, Python below 3.12)"),
 }

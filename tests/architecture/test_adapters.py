@@ -16,7 +16,11 @@ ADAPTERS = {
     ],
     "submitit": [
         "Daddy/cluster/orchestrator/slurm_templates.py",
+        "Daddy/fanout/slurm_engine.py",
     ],
+    "dask": ["Daddy/fanout/dask_engine.py"],
+    "distributed": ["Daddy/fanout/dask_engine.py"],
+    "dask_jobqueue": ["Daddy/fanout/dask_engine.py"],
     "paramiko": ["Daddy/weights/laptop/rsync_sftp.py"],
     "psutil": ["Daddy/core/host_and_processes.py", "scripts/*.py"],
     "pygame": ["Daddy/streaming/viewer/pygame_window.py"],
@@ -32,8 +36,12 @@ ADAPTERS = {
         "scripts/benches/train.py",
         "scripts/soaks/weights_fleet.py",
         "scripts/soaks/hostile.py",
+        "scripts/examples/cartpole_task.py",
     ],
-    "stable_baselines3": ["scripts/benches/_vector_peers.py"],
+    "stable_baselines3": [
+        "scripts/benches/_vector_peers.py",
+        "scripts/examples/cartpole_task.py",
+    ],
     "matplotlib": [
         "Daddy/weights/lineage_plot.py",
         "scripts/*.py",

@@ -1,0 +1,52 @@
+"""Finds the Python that runs the program in a sandbox, and the folders that it needs there."""
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from Daddy.core.errors import SandboxError
+
+_IMAGE = Path("/usr")
+"""The image ``host`` has this folder."""
+_PACKAGES = ("site-packages", "dist-packages")
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramPython:
+    """Names an interpreter, its folders of the host, and further folders of packages."""
+
+    path: str
+    folders: tuple[Path, ...] = ()
+    packages: tuple[Path, ...] = ()
+
+
+def choose_python() -> ProgramPython:
+    """Return this Python, or the image's of the same version if other accounts cannot enter ours.
+
+    As root a sandbox runs as another account. Raises SandboxError if neither can be used.
+    """
+    own = {Path(sys.prefix), Path(sys.base_prefix)} - {_IMAGE}
+    packages = tuple(Path(text) for text in sys.path if Path(text).name in _PACKAGES)
+    added = tuple(folder for folder in packages if not _is_below(folder, {*own, _IMAGE}))
+    closed = [folder for folder in own if os.geteuid() == 0 and not is_open(folder)]
+    if not closed:
+        folders = {folder for folder in {*own, *added} if not _is_below(folder, {_IMAGE})}
+        return ProgramPython(sys.executable, tuple(sorted(folders)), added)
+    image = _IMAGE / "bin" / f"python{sys.version_info[0]}.{sys.version_info[1]}"
+    if not image.exists():
+        raise SandboxError(
+            f"other accounts cannot enter {closed[0]}, where this Python is",
+            "run as an ordinary user, or with a Python outside of root's home",
+        )
+    usable = tuple(f for f in packages if is_open(f) and not _is_below(f, {_IMAGE}))
+    return ProgramPython(str(image), usable, usable)
+
+
+def is_open(folder: Path) -> bool:
+    """Return True if other accounts can enter a folder."""
+    return all(path.stat().st_mode & 0o001 for path in (folder, *folder.parents))
+
+
+def _is_below(path: Path, folders: set[Path]) -> bool:
+    return any(path.is_relative_to(folder) for folder in folders)

@@ -1,0 +1,205 @@
+"""Entry: trains CartPole in many sandboxes at once and compares learning rates.
+
+``python -m Daddy.run_demo`` runs 25 sandboxes on this machine. ``--resume`` runs only what is
+missing of the newest run; ``--plan`` prints the time that a run takes and starts nothing.
+"""
+
+import argparse
+import asyncio
+import os
+from collections.abc import Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+
+from Daddy.core.arguments import ArgumentParser, nonnegative_seconds, whole_number
+from Daddy.core.atomic_files import sha256_hex
+from Daddy.core.clock import SystemClock
+from Daddy.core.entry_point import run_entry
+from Daddy.core.errors import ConfigError, ExitCode
+from Daddy.core.host_and_processes import usable_cores
+from Daddy.core.name_validation import new_incarnation, new_token
+from Daddy.core.terminal import can_redraw, print_screen
+from Daddy.fanout.estimate import estimate_lines, live_cap, stated_cost
+from Daddy.fanout.fanout_files import FanoutPaths, begin_run, read_program, read_settings
+from Daddy.fanout.fanout_run import FanoutRun, open_view
+from Daddy.fanout.fanout_screen import draw_summary
+from Daddy.fanout.fanout_settings import POLICIES, FanoutSettings, settings_from
+from Daddy.fanout.find_backend import choose, find_backend
+from Daddy.fanout.local_engine import Engine, LocalEngine
+from Daddy.fanout.run_batch import Batch, free_memory, run_named_batch
+from Daddy.sandbox.interfaces import Isolation
+
+RUNS = Path("runs")
+LARGE_PLAN = 25_000
+BATCH_DELAY_S = 3.0
+_DECIDING = ("sandboxes", "episodes", "timesteps", "policy", "seed")
+"""Options that decide the results."""
+
+
+def make_parser() -> ArgumentParser:
+    """Return the parser of the command line."""
+    parser = ArgumentParser(prog="run_demo", description="Train CartPole in many sandboxes.")
+    add, number = parser.add_argument, whole_number(1)
+    add("--sandboxes", type=number, help="number of sandboxes (25)")
+    add("--episodes", type=number, help="evaluation episodes per sandbox after training (300)")
+    add("--timesteps", type=number, help="steps of the training (50000)")
+    add("--policy", choices=POLICIES, help="method that learns, or a fixed controller (ppo)")
+    add("--seed", type=whole_number(0), help="seed of rates and trainings (0)")
+    add("--workers", type=number, help="most sandboxes at once (min(sandboxes, 200))")
+    add("--batch-size", type=number, default=25, help="sandboxes that start or run together (25)")
+    add(
+        "--batch-delay",
+        type=nonnegative_seconds,
+        help="seconds between batches (3 with a vendor's backend, else 0)",
+    )
+    add("--backend", default="auto", help="means of confinement (auto)")
+    add("--engine", choices=("local", "slurm", "dask"), default="local", help="machines (local)")
+    add("--jobs", type=number, default=4, help="jobs of --engine slurm and dask (4)")
+    add("--sbatch", action="append", default=[], metavar="NAME=VALUE", help="option of sbatch")
+    add("--task", type=Path, help="program that runs in each sandbox (cartpole_task.py)")
+    add("--run-dir", type=Path, help="folder of the run (a new one in runs/)")
+    add("--resume", action="store_true", help="run only what is missing of the newest run")
+    add("--plan", action="store_true", help="print the time that a run takes, and start nothing")
+    add("--cleanup", action="store_true", help="delete sandboxes that earlier runs left, and exit")
+    add("--no-live", action="store_true", help="print a line per change, not a live table")
+    add("--allow-unsafe", action="store_true", help="run without confinement; the records say so")
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the demo. Exit codes: 2 usage, 3 settings, 9 files, 12 not confined, 13 some failed."""
+    args = make_parser().parse_args(argv)
+    given = {name: value for name in _DECIDING if (value := getattr(args, name)) is not None}
+    if args.plan:
+        return _print_plan(given)
+    choice = choose(args.backend, allow_unsafe=args.allow_unsafe)
+    backend = find_backend(choice.name, allow_unsafe=args.allow_unsafe)
+    isolation = backend.isolation()
+    if args.cleanup:
+        return asyncio.run(_clean(backend))
+    print(f"backend {choice.name}: {_describe(isolation)} ({choice.reason})")
+    if choice.hint:
+        print(choice.hint)
+    paths, settings = _open_run(args, given)
+    _print_start(args, paths, settings)
+    return _run(args, paths, settings, vendor=isolation.level == "vendor")
+
+
+def _describe(isolation: Isolation) -> str:
+    missing = f", missing: {', '.join(isolation.missing)}" if isolation.missing else ""
+    names = {"vendor": "the vendor's promise", "none": "NOT CONFINED, as --allow-unsafe permits"}
+    return names.get(isolation.level, isolation.level) + missing
+
+
+def _print_plan(given: dict[str, object]) -> int:
+    settings = settings_from({"sandboxes": LARGE_PLAN, **given}, None)
+    cost = stated_cost(settings.policy, settings.timesteps)
+    print("\n".join(estimate_lines(settings.sandboxes, cost, usable_cores())))
+    return ExitCode.DONE
+
+
+async def _clean(backend: object) -> int:
+    """Delete what a vendor still holds of earlier runs; local sandboxes end with their program."""
+    delete = getattr(backend, "delete_leftovers", None)
+    if delete is None:
+        print("nothing to delete: sandboxes on this machine end with the program that made them")
+    else:
+        print(f"{await delete()} sandboxes of earlier runs deleted")
+    return ExitCode.DONE
+
+
+def find_task() -> Path:
+    """Return cartpole_task.py of the current folder, else of the checkout. Raises ConfigError."""
+    places = Path.cwd(), Path(__file__).resolve().parents[1] / "scripts" / "examples"
+    for folder in places:
+        if (path := folder / "cartpole_task.py").is_file():
+            return path
+    raise ConfigError("there is no cartpole_task.py here", "name a program: --task FILE")
+
+
+def newest_run(folder: Path) -> Path:
+    """Return the newest run of a folder. Raises ConfigError."""
+    runs = sorted(folder.glob("fanout-*/fanout.json"), key=lambda path: path.stat().st_mtime)
+    if not runs:
+        raise ConfigError(f"there is no run to resume in {folder}", "name its folder: --run-dir")
+    return runs[-1].parent
+
+
+def _open_run(
+    args: argparse.Namespace, given: dict[str, object]
+) -> tuple[FanoutPaths, FanoutSettings]:
+    """Begin a run, or read the settings of the run that is resumed."""
+    if args.resume:
+        paths = FanoutPaths((args.run_dir or newest_run(RUNS)).resolve())
+        if args.task is not None:
+            given = {**given, "task": read_program(args.task)[1]}
+        settings = settings_from(given, read_settings(paths))
+        if sha256_hex(paths.task.read_bytes()) != settings.task:
+            raise ConfigError(f"{paths.task} was changed", "begin another run with --task")
+        return paths, settings
+    program, digest = read_program(args.task or find_task())
+    settings = settings_from({**given, "task": digest}, None)
+    stamp = datetime.fromtimestamp(SystemClock().now(), tz=timezone.utc).strftime("%Y%m%d-%H%M%S")
+    name = f"fanout-{stamp}-{new_incarnation()}"
+    paths = FanoutPaths((args.run_dir or RUNS / name).resolve())
+    begin_run(paths, settings, program)
+    return paths, settings
+
+
+def _print_start(args: argparse.Namespace, paths: FanoutPaths, settings: FanoutSettings) -> None:
+    cost = stated_cost(settings.policy, settings.timesteps)
+    print(f"run {paths.root}")
+    if args.engine == "local":
+        free = free_memory(os.environ)
+        live, why = live_cap(args.workers, settings.sandboxes, usable_cores(), free, cost.memory_mb)
+        print(f"{live} sandboxes at once: {why}")
+    print("\n".join(estimate_lines(settings.sandboxes, cost, usable_cores())), flush=True)
+
+
+def make_engine(args: argparse.Namespace, paths: FanoutPaths, settings: FanoutSettings) -> Engine:
+    """Return the engine that the command line names. Raises ExtraMissingError, ConfigError."""
+    if args.engine == "local":
+        return LocalEngine(run_named_batch)
+    from Daddy.fanout.slurm_engine import SlurmEngine, sbatch_options
+
+    cost, most = stated_cost(settings.policy, settings.timesteps), args.batch_size
+    if args.engine == "dask":  # a worker runs many batches
+        most = max(most, settings.sandboxes // args.jobs)
+    options = sbatch_options(args.sbatch, os.environ, most * cost.cpu_s)
+    if args.engine == "slurm":
+        return SlurmEngine(paths, args.jobs, options, SystemClock(), os.environ)
+    from Daddy.fanout.dask_engine import DaskEngine
+
+    return DaskEngine(paths, args.jobs, options)
+
+
+def _run(
+    args: argparse.Namespace, paths: FanoutPaths, settings: FanoutSettings, *, vendor: bool
+) -> int:
+    engine = make_engine(args, paths, settings)
+    usual = BATCH_DELAY_S if vendor else 0.0
+    delay_s = usual if args.batch_delay is None else args.batch_delay
+    first = Batch(
+        paths.root,
+        new_token(),
+        number=0,
+        indices=(),
+        backend=args.backend,
+        allow_unsafe=args.allow_unsafe,
+        workers=args.workers,
+        pace=(args.batch_size, delay_s),
+    )
+    size = settings.sandboxes if args.engine == "local" else args.batch_size
+    run = FanoutRun(first, settings, engine, size, SystemClock())
+    with open_view(live=can_redraw() and not args.no_live) as view:
+        run.run(view)
+    code = run.write_outcome(Path.cwd())
+    print_screen(lambda _width: draw_summary(run.state, run.elapsed_s))
+    if code:
+        print(f"errors.log lists {len(run.state.in_state('error')):,} errors")
+    print(f"results in {paths.results}; `--resume` runs what is missing", flush=True)
+    return code
+
+
+if __name__ == "__main__":
+    raise SystemExit(run_entry(main))

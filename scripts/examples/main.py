@@ -1,0 +1,4 @@
+"""Print the commands of this folder."""
+
+print("python run_demo.py --sandboxes 25 --episodes 300")
+print("python cartpole_task.py SANDBOX_ID EPISODES LEARNING_RATE")

@@ -1,0 +1,1 @@
+"""Tests of the fan-out of one program over many sandboxes."""

@@ -1,0 +1,228 @@
+"""The demo from its command line to its files: results, errors, resume, Ctrl-C."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from Daddy.core.errors import ExitCode, FileError
+from Daddy.fanout import run_batch
+from Daddy.fanout.fanout_files import FanoutPaths, save_result
+from Daddy.sandbox.interfaces import Command, Limits, OnLine, Outcome, SandboxSpec
+from tests.fanout.conftest import Demo
+from tests.fanout.stand_in import ChildBackend, ChildSandbox
+from tests.patience import PATIENCE_S, until
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class KilledSandbox(ChildSandbox):
+    """Is killed from outside while its program runs."""
+
+    async def run(
+        self, command: Command, limits: Limits | None = None, on_line: OnLine | None = None
+    ) -> Outcome:
+        def kill(_: str) -> None:
+            assert self.child
+            os.kill(self.child.pid, signal.SIGKILL)
+
+        endless = "import signal; print('begun', flush=True); signal.pause()"
+        return await super().run(Command(argv=(sys.executable, "-c", endless)), limits, kill)
+
+
+class KillingBackend(ChildBackend):
+    """Makes sandboxes of which the second is killed."""
+
+    async def create(self, spec: SandboxSpec) -> ChildSandbox:
+        self.made.append(KilledSandbox() if len(self.made) == 1 else ChildSandbox())
+        return self.made[-1]
+
+
+def test_the_same_seed_gives_the_same_bytes_in_any_order(demo: Demo) -> None:
+    assert demo.begin("--sandboxes", "7", "--workers", "1") == 0
+    first = demo.results()
+    shutil.rmtree(demo.run_dir)
+    assert demo.begin("--sandboxes", "7", "--workers", "7") == 0
+    assert demo.results() == first
+    assert sorted(first) == [f"{index:05d}.json" for index in range(1, 8)]
+    shutil.rmtree(demo.run_dir)
+    assert demo.begin("--sandboxes", "7", "--seed", "1") == 0
+    assert demo.results() != first
+
+
+def test_a_result_holds_no_time_host_or_process(demo: Demo) -> None:
+    demo.begin("--sandboxes", "1")
+    (data,) = demo.results().values()
+    names = {"index", "learning_rate", "seed", "policy", "episode"}
+    assert set(json.loads(data)) == names | {"average", "best", "solved", "solved_at"}
+
+
+def test_each_index_has_a_sandbox_of_its_own_and_all_are_closed(demo: Demo) -> None:
+    demo.begin("--sandboxes", "5", "--workers", "2")
+    assert len(demo.backend.made) == 5
+    assert all(sandbox.closed for sandbox in demo.backend.made)
+
+
+def test_a_killed_sandbox_is_one_error_and_the_others_finish(
+    demo: Demo, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = ("--sandboxes", "4", "--workers", "1")
+    assert demo.begin(*flags, backend=KillingBackend()) == ExitCode.PARTLY_FAILED
+    text = (demo.folder / "errors.log").read_text()
+    assert text == "[sandbox 2] id=sb-00002\nended by signal 9\n\n"
+    assert (demo.run_dir / "errors.log").read_text() == text
+    assert sorted(demo.results()) == ["00001.json", "00003.json", "00004.json"]
+    assert "sb-00002 error: ended by signal 9" in capsys.readouterr().out
+
+
+def test_resume_runs_what_is_missing_and_removes_an_old_errors_log(demo: Demo) -> None:
+    demo.begin("--sandboxes", "4", "--workers", "1", backend=KillingBackend())
+    before = demo.results()
+    assert demo.run("--resume") == 0
+    assert len(demo.backend.made) == 1
+    assert not (demo.folder / "errors.log").exists()
+    assert not (demo.run_dir / "errors.log").exists()
+    after = demo.results()
+    assert {name: after[name] for name in before} == before
+    shutil.rmtree(demo.run_dir)
+    demo.begin("--sandboxes", "4")
+    assert demo.results() == after
+
+
+def test_a_finished_run_is_resumed_without_a_sandbox(demo: Demo) -> None:
+    demo.begin("--sandboxes", "2")
+    assert demo.run("--resume") == 0
+    assert demo.backend.made == []
+
+
+def test_resume_refuses_another_setting_and_another_program(
+    demo: Demo, capsys: pytest.CaptureFixture[str]
+) -> None:
+    demo.begin("--sandboxes", "2")
+    assert demo.run("--resume", "--episodes", "4") == ExitCode.CONFIGURATION
+    assert "episodes 3, not 4" in capsys.readouterr().err
+    (demo.run_dir / "task.py").write_text("print()")
+    assert demo.run("--resume") == ExitCode.CONFIGURATION
+
+
+def test_a_folder_with_a_run_is_not_begun_again(demo: Demo) -> None:
+    demo.begin("--sandboxes", "1")
+    assert demo.begin("--sandboxes", "1") == ExitCode.CONFIGURATION
+
+
+def test_nothing_to_resume_and_a_program_that_does_not_parse_are_refused(demo: Demo) -> None:
+    assert demo.run("--resume") == ExitCode.CONFIGURATION
+    demo.task.write_text("def (")
+    assert demo.begin() == ExitCode.CONFIGURATION
+    demo.task.unlink()
+    assert demo.begin() == ExitCode.CONFIGURATION
+    assert not demo.run_dir.exists()
+
+
+@pytest.mark.parametrize("flags", [["--sandboxes", "0"], ["--sandboxs", "3"], ["--seed", "x"]])
+def test_a_wrong_command_line_ends_with_2(demo: Demo, flags: list[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        demo.run(*flags)
+    assert stop.value.code == ExitCode.USAGE
+
+
+def test_the_defaults_are_those_of_the_original(demo: Demo) -> None:
+    demo.run("--policy", "controller", "--sandboxes", "1")
+    recorded = json.loads((demo.run_dir / "fanout.json").read_text())
+    assert (recorded["episodes"], recorded["timesteps"]) == (300, 50_000)
+
+
+def test_a_program_without_a_line_or_with_an_error_fails_with_its_last_words(demo: Demo) -> None:
+    demo.task.write_text("import sys\nprint('hello')")
+    assert demo.begin("--sandboxes", "1") == ExitCode.PARTLY_FAILED
+    assert "printed no line of JSON" in (demo.folder / "errors.log").read_text()
+    shutil.rmtree(demo.run_dir)
+    demo.task.write_text("import sys\nsys.exit('no \\x1b[31m luck')")
+    demo.begin("--sandboxes", "1")
+    assert "exit code 1: no ?[31m luck\n" in (demo.folder / "errors.log").read_text()
+
+
+def test_a_second_result_with_other_bytes_is_refused(demo: Demo) -> None:
+    demo.begin("--sandboxes", "1")
+    (first,) = demo.results().values()
+    save_result(FanoutPaths(demo.run_dir), 1, json.loads(first))
+    with pytest.raises(FileError, match="differs from the result of a second run"):
+        save_result(FanoutPaths(demo.run_dir), 1, {**json.loads(first), "average": 1.0})
+
+
+def test_progress_is_written_before_the_sandbox_ends(demo: Demo) -> None:
+    demo.begin("--sandboxes", "1")
+    about = [event for event in demo.events() if event["source"]["kind"] == "sandbox"]
+    kinds = [(event["event"], event["data"].get("state")) for event in about]
+    assert kinds[:2] == [("state", "running"), ("progress", None)]
+    assert kinds[-1] == ("state", "done")
+    assert {event["source"]["index"] for event in about} == {1}
+
+
+def test_the_records_tell_that_nothing_confined_the_programs(
+    demo: Demo, capsys: pytest.CaptureFixture[str]
+) -> None:
+    demo.begin("--sandboxes", "1")
+    started = next(e["data"] for e in demo.events() if e["data"].get("state") == "started")
+    assert started["isolation"] == "none"
+    assert "NOT CONFINED" in capsys.readouterr().out
+
+
+def test_no_escape_code_is_printed_where_there_is_no_terminal(
+    demo: Demo, capsys: pytest.CaptureFixture[str]
+) -> None:
+    demo.begin("--sandboxes", "3")
+    out = capsys.readouterr().out
+    assert "\x1b" not in out
+    assert [line for line in out.splitlines() if line.startswith("sb-00002")] == [
+        line for line in out.splitlines() if "sb-00002" in line
+    ]
+    assert "sb-00002 done: average" in out
+
+
+def test_a_full_disk_ends_the_run_with_9_and_keeps_what_is_finished(
+    demo: Demo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save = run_batch.save_result
+
+    def save_two(paths: object, index: int, result: dict[str, object]) -> None:
+        if index > 2:
+            raise OSError(28, os.strerror(28), "results")
+        save(paths, index, result)
+
+    monkeypatch.setattr(run_batch, "save_result", save_two)
+    assert demo.begin("--sandboxes", "6", "--workers", "1") == ExitCode.FILES
+    monkeypatch.undo()
+    assert sorted(demo.results()) == ["00001.json", "00002.json"]
+    assert all(sandbox.closed for sandbox in demo.backend.made)
+
+
+def test_ctrl_c_leaves_no_process_and_the_run_can_be_resumed(demo: Demo) -> None:
+    pids = demo.folder / "pids"
+    pids.mkdir()
+    demo.task.write_text(
+        f"import os, signal\nopen({str(pids)!r} + f'/{{os.getpid()}}', 'w').close()\nsignal.pause()"
+    )
+    script = (
+        "from tests.fanout.interrupted_demo import main\n"
+        f"main(['--run-dir', {str(demo.run_dir)!r}, '--task', {str(demo.task)!r},"
+        " '--sandboxes', '3', '--workers', '2'])"
+    )
+    child = subprocess.Popen(
+        [sys.executable, "-c", script], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    try:
+        assert until(lambda: len(list(pids.iterdir())) == 2)
+        child.send_signal(signal.SIGINT)
+        _, err = child.communicate(timeout=PATIENCE_S)
+    finally:
+        child.kill()
+    assert (child.returncode, err.decode().splitlines()[-1]) == (130, "interrupted")
+    alive = [path.name for path in pids.iterdir() if Path("/proc", path.name).exists()]
+    assert alive == []
+    assert demo.results() == {} if (demo.run_dir / "results").exists() else True
