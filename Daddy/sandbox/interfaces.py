@@ -9,10 +9,16 @@ Everything that comes out of a sandbox is a claim of untrusted code: it is bound
 a bound is dropped and counted.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from Daddy.core.errors import SandboxError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 OnLine = Callable[[str], None]
 """Takes a line of standard output, without its end, while the command runs."""
@@ -108,6 +114,17 @@ class SandboxSpec:
     lifetime_s: float = 3600.0
 
 
+class CreationRefusedError(SandboxError):
+    """A backend makes no sandbox now: a rate or a number is used up.
+
+    `retry_after_s` are the seconds that it asks to wait; None if it names none.
+    """
+
+    def __init__(self, message: str, fix: str = "", retry_after_s: float | None = None) -> None:
+        super().__init__(message, fix)
+        self.retry_after_s = retry_after_s
+
+
 class Sandbox(Protocol):
     """A confined place; one command at a time. Every method raises SandboxError once it ended."""
 
@@ -146,5 +163,9 @@ class Backend(Protocol):
         ...
 
     async def create(self, spec: SandboxSpec) -> Sandbox:
-        """Make a sandbox that has answered once. Raises SandboxError."""
+        """Make a sandbox that has answered once. Raises SandboxError.
+
+        Raises CreationRefusedError for a rate limit or a quota: a pool then waits and asks again.
+        A cancelled call leaves nothing behind.
+        """
         ...

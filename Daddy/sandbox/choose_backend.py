@@ -1,0 +1,165 @@
+"""Pure. Chooses the backend for a wish and a machine, or names the line to type.
+
+``auto`` takes the first local backend that confines and never leaves the machine: with a vendor's
+key set it only names the flag. Generated code runs on a backend that confines partly or not at all
+only if the person allows it for this run.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from Daddy.core.errors import ConfigError, SandboxError, UsageError
+from Daddy.sandbox.interfaces import Isolation
+
+Wish = Literal["auto", "bubblewrap", "apptainer", "docker", "daytona", "process"]
+Level = Literal["confined", "partly", "vendor", "none"]
+
+LEVELS: Mapping[str, Level] = {
+    "bubblewrap": "confined",
+    "apptainer": "partly",
+    "docker": "partly",
+    "daytona": "vendor",
+    "process": "none",
+}
+"""Level that each backend can reach; `Backend.isolation` tells the level reached here."""
+_VENDORS = {"daytona": "DAYTONA_API_KEY"}
+_INSTALLERS = {
+    "apt": "sudo apt install bubblewrap",
+    "dnf": "sudo dnf install bubblewrap",
+    "pacman": "sudo pacman -S bubblewrap",
+    "zypper": "sudo zypper install bubblewrap",
+}
+_PROFILE = (
+    "printf 'abi <abi/4.0>,\\ninclude <tunables/global>\\n"
+    "profile bwrap {path} flags=(unconfined) {{ userns, }}\\n'"
+    " | sudo tee /etc/apparmor.d/bwrap && sudo apparmor_parser -r /etc/apparmor.d/bwrap"
+)
+"""Lets bubblewrap make user namespaces where AppArmor forbids them (Ubuntu since 23.10)."""
+_MAC = "brew install --cask docker && open -a Docker"
+_UNSAFE = "--allow-unsafe"
+
+
+@dataclass(frozen=True)
+class BackendFacts:
+    """Tells what is on this machine.
+
+    `system` is `platform.system()`; `bwrap` the path of bubblewrap's program, `bwrap_error` the
+    line it printed when it did not start; `keys` the names of the environment's variables with a
+    vendor's key; `installer` the machine's package tool. `userns_clone`, `max_namespaces` and
+    `apparmor_restricts` are settings of the kernel: None and False where it has none.
+    """
+
+    system: str = "Linux"
+    bwrap: str = ""
+    bwrap_error: str = ""
+    apptainer: bool = False
+    docker: bool = False
+    keys: frozenset[str] = frozenset()
+    installer: str = ""
+    userns_clone: bool | None = None
+    max_namespaces: int | None = None
+    apparmor_restricts: bool = False
+
+    def works(self, backend: str) -> bool:
+        """Return True if the backend can make a sandbox here."""
+        return {
+            "bubblewrap": self.system == "Linux" and bool(self.bwrap) and not self.bwrap_error,
+            "apptainer": self.apptainer,
+            "docker": self.docker,
+            "daytona": _VENDORS["daytona"] in self.keys,
+            "process": True,
+        }[backend]
+
+
+@dataclass(frozen=True)
+class BackendChoice:
+    """Names a backend, the level it can reach, the reason, and a hint (or nothing)."""
+
+    name: str
+    level: Level
+    reason: str
+    hint: str = ""
+
+
+def choose_backend(
+    wish: str, facts: BackendFacts, *, generated: bool, allow_unsafe: bool = False
+) -> BackendChoice:
+    """Return the backend for a wish.
+
+    `generated` code comes from a model; other code is the person's own. Raises SandboxError if
+    nothing confines enough, ConfigError for an absent engine or key, UsageError for another wish.
+    """
+    if wish not in get_args(Wish):
+        known = ", ".join(get_args(Wish))
+        raise UsageError(f"there is no backend {wish!r}", f"choose one of: {known}")
+    choice = _automatic(facts, allow_unsafe) if wish == "auto" else _explicit(wish, facts)
+    require_isolation(choice.name, Isolation(choice.level), generated, allow_unsafe)
+    return choice
+
+
+def require_isolation(
+    backend: str, isolation: Isolation, generated: bool, allow_unsafe: bool
+) -> None:
+    """Raise SandboxError for generated code where commands are not confined and none allowed it."""
+    if generated and not allow_unsafe and isolation.level in ("partly", "none"):
+        how = "does not confine" if isolation.level == "none" else "confines only partly"
+        missing = f" (missing: {', '.join(isolation.missing)})" if isolation.missing else ""
+        raise SandboxError(
+            f"the backend {backend} {how}{missing}, and this run executes generated code",
+            f"use --backend bubblewrap, or add {_UNSAFE} to this run",
+        )
+
+
+def line_to_type(facts: BackendFacts) -> tuple[str, str]:
+    """Return the reason for which bubblewrap does not work here, and the line that changes it."""
+    if facts.system != "Linux":
+        return f"bubblewrap needs Linux, and this is {facts.system}", _MAC
+    if not facts.bwrap:
+        line = _INSTALLERS.get(facts.installer, "install the package bubblewrap")
+        return "bubblewrap is not installed", line
+    if facts.apparmor_restricts:
+        return "AppArmor forbids user namespaces", _PROFILE.format(path=facts.bwrap)
+    if facts.userns_clone is False:
+        return "user namespaces are off", "sudo sysctl -w kernel.unprivileged_userns_clone=1"
+    if facts.max_namespaces == 0:
+        return "user namespaces are off", "sudo sysctl -w user.max_user_namespaces=15000"
+    said = facts.bwrap_error or "no error"
+    return f"bubblewrap does not start: {said}", f"{facts.bwrap} --unshare-all --ro-bind / / true"
+
+
+def _automatic(facts: BackendFacts, allow_unsafe: bool) -> BackendChoice:
+    hint = _vendor_hint(facts)
+    for name in ("bubblewrap", "apptainer", "docker"):
+        if facts.works(name):
+            why = "it works here"
+            if name != "bubblewrap":
+                why = f"{line_to_type(facts)[0]}; {name} {why}"
+            return BackendChoice(name, LEVELS[name], why, hint)
+    why, line = line_to_type(facts)
+    if allow_unsafe:
+        return BackendChoice("process", "none", f"{why}; {_UNSAFE} allows it", hint)
+    raise SandboxError(f"nothing on this machine confines commands: {why}", line)
+
+
+def _explicit(wish: str, facts: BackendFacts) -> BackendChoice:
+    if facts.works(wish):
+        return BackendChoice(wish, LEVELS[wish], f"--backend {wish} asks for it")
+    if wish == "bubblewrap":
+        raise SandboxError(*line_to_type(facts))
+    if wish in _VENDORS:
+        raise ConfigError(
+            f"--backend {wish} needs a key, and {_VENDORS[wish]} is not set",
+            f"set {_VENDORS[wish]}, or run on this machine with --backend auto",
+        )
+    absent = "no Docker engine answers" if wish == "docker" else "Apptainer is not installed"
+    raise ConfigError(f"--backend {wish}: {absent}", "start it, or use --backend auto")
+
+
+def _vendor_hint(facts: BackendFacts) -> str:
+    named = [
+        f"{key} is set: --backend {v} runs there"
+        for v, key in _VENDORS.items()
+        if key in facts.keys
+    ]
+    return "; ".join(named)

@@ -1,0 +1,109 @@
+"""Adapter for the two pipes to the host: headers of one JSON line, each with raw bytes after it.
+
+All bytes of commands pass through two buffers of fixed size, which are wiped after each command:
+the next command is a fork of this process and could read what is left in its memory.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+from typing import Any, Callable
+
+_BUFFER_BYTES = 64 * 1024
+_HEADER_BYTES = 4096
+
+
+class HostGoneError(Exception):
+    """The host closed its end."""
+
+
+class HostChannel:
+    """Reads requests and writes replies; calls `idle` while it waits, which returns for how long.
+
+    At most one reply is pending: a caller writes it out before it makes the next one.
+    """
+
+    def __init__(self, requests: int, replies: int, idle: Callable[[], float | None]) -> None:
+        self.requests, self.replies, self._idle = requests, replies, idle
+        os.set_blocking(requests, False)
+        os.set_blocking(replies, False)
+        self._input, self._start, self._end = bytearray(_BUFFER_BYTES), 0, 0
+        self._output, self._next, self._filled = bytearray(_HEADER_BYTES + _BUFFER_BYTES), 0, 0
+
+    def read_header(self) -> dict[str, Any]:
+        """Wait for the next request."""
+        while (at := self._input.find(b"\n", self._start, self._end)) < 0:
+            self._fill()
+        header: dict[str, Any] = json.loads(self._input[self._start : at])
+        self._start = at + 1
+        return header
+
+    def copy_to(self, descriptor: int, count: int) -> None:
+        """Write the next `count` bytes of the request to a file."""
+        while count:
+            if self._start == self._end:
+                self._fill()
+            part = memoryview(self._input)[self._start : min(self._end, self._start + count)]
+            written = os.write(descriptor, part)
+            self._start, count = self._start + written, count - written
+
+    def _fill(self) -> None:
+        if self._start == self._end:
+            self._start = self._end = 0
+        self.wait(self.requests, select.POLLIN)
+        got = os.readv(self.requests, [memoryview(self._input)[self._end :]])
+        if not got:
+            raise HostGoneError
+        self._end += got
+
+    def wait(self, descriptor: int, event: int) -> None:
+        """Wait for an event of poll(2) at a descriptor."""
+        poller = select.poll()
+        poller.register(descriptor, event)
+        while True:
+            wait_s = self._idle()
+            if poller.poll(None if wait_s is None else wait_s * 1000):
+                return
+
+    @property
+    def is_pending(self) -> bool:
+        """Tell that part of a reply is not yet written."""
+        return self._next < self._filled
+
+    def put(self, reply: dict[str, Any], count: int = 0) -> None:
+        """Make a reply pending, with `count` bytes that stand in the buffer after the header."""
+        line = json.dumps({**reply, "bytes": count}).encode() + b"\n"
+        self._next, self._filled = _HEADER_BYTES - len(line), _HEADER_BYTES + count
+        self._output[self._next : _HEADER_BYTES] = line
+
+    def put_from(self, pipe: int, stream: str, keep: int) -> int:
+        """Read once from a pipe; make up to `keep` bytes pending. Return the number of all read."""
+        got = os.readv(pipe, [memoryview(self._output)[_HEADER_BYTES:]])
+        if min(got, keep):
+            self.put({"stream": stream}, min(got, keep))
+        return got
+
+    def write_some(self) -> None:
+        """Write as much of the pending reply as the pipe takes now."""
+        try:
+            rest = memoryview(self._output)[self._next : self._filled]
+            self._next += os.write(self.replies, rest)
+        except BlockingIOError:
+            pass
+        except BrokenPipeError:
+            raise HostGoneError from None
+
+    def write_out(self) -> None:
+        """Write the pending reply to its end."""
+        while self.is_pending:
+            self.write_some()
+            if self.is_pending:
+                self.wait(self.replies, select.POLLOUT)
+
+    def wipe(self) -> None:
+        """Forget what passed through, but for input that is not yet taken."""
+        self._output[:] = bytes(len(self._output))
+        self._input[: self._start] = bytes(self._start)
+        self._input[self._end :] = bytes(_BUFFER_BYTES - self._end)

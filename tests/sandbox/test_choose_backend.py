@@ -1,0 +1,153 @@
+"""The choice of a backend: auto stays on the machine, and what confines nothing is refused."""
+
+import shutil
+import subprocess
+
+import pytest
+
+from Daddy.core.errors import ConfigError, DaddyError, SandboxError, UsageError
+from Daddy.sandbox.choose_backend import (
+    LEVELS,
+    BackendFacts,
+    choose_backend,
+    line_to_type,
+    require_isolation,
+)
+from Daddy.sandbox.interfaces import Isolation
+
+BWRAP = "/usr/bin/bwrap"
+UBUNTU = BackendFacts(
+    bwrap=BWRAP,
+    bwrap_error="bwrap: setting up uid map: Permission denied",
+    installer="apt",
+    apparmor_restricts=True,
+)
+
+
+def chosen(facts: BackendFacts, wish: str = "auto", unsafe: bool = False) -> str:
+    return choose_backend(wish, facts, generated=True, allow_unsafe=unsafe).name
+
+
+def refusal(facts: BackendFacts, wish: str = "auto", unsafe: bool = False) -> DaddyError:
+    with pytest.raises(DaddyError) as caught:
+        chosen(facts, wish, unsafe)
+    return caught.value
+
+
+def test_auto_takes_bubblewrap_where_it_starts() -> None:
+    choice = choose_backend("auto", BackendFacts(bwrap=BWRAP, docker=True), generated=True)
+    assert (choice.name, choice.level, choice.hint) == ("bubblewrap", "confined", "")
+
+
+def test_auto_never_leaves_the_machine_and_names_the_flag_that_does() -> None:
+    keys = frozenset({"DAYTONA_API_KEY"})
+    choice = choose_backend("auto", BackendFacts(bwrap=BWRAP, keys=keys), generated=True)
+    assert choice.name == "bubblewrap"
+    assert choice.hint == "DAYTONA_API_KEY is set: --backend daytona runs there"
+    assert isinstance(refusal(BackendFacts(keys=keys, installer="apt")), SandboxError)
+    assert chosen(BackendFacts(keys=keys), "daytona") == "daytona"
+
+
+@pytest.mark.parametrize(
+    ("facts", "line"),
+    [
+        (BackendFacts(installer="apt"), "sudo apt install bubblewrap"),
+        (BackendFacts(installer="dnf"), "sudo dnf install bubblewrap"),
+        (
+            BackendFacts(bwrap=BWRAP, bwrap_error="No permissions", userns_clone=False),
+            "sudo sysctl -w kernel.unprivileged_userns_clone=1",
+        ),
+        (
+            BackendFacts(bwrap=BWRAP, bwrap_error="No space left on device", max_namespaces=0),
+            "sudo sysctl -w user.max_user_namespaces=15000",
+        ),
+        (BackendFacts(system="Darwin"), "brew install --cask docker && open -a Docker"),
+    ],
+)
+def test_a_machine_that_confines_nothing_gets_the_line_to_type(
+    facts: BackendFacts, line: str
+) -> None:
+    error = refusal(facts)
+    assert isinstance(error, SandboxError)
+    assert "nothing on this machine confines" in error.message
+    assert error.fix == line
+    assert chosen(facts, unsafe=True) == "process"
+
+
+def test_the_line_for_ubuntu_writes_a_profile_for_the_program_that_is_there() -> None:
+    error = refusal(UBUNTU)
+    assert "AppArmor" in error.message
+    head, _, rest = error.fix.partition(" | ")
+    assert rest == "sudo tee /etc/apparmor.d/bwrap && sudo apparmor_parser -r /etc/apparmor.d/bwrap"
+    printed = subprocess.run(["sh", "-c", head], capture_output=True, text=True, check=True).stdout
+    assert printed.splitlines()[-1] == (
+        "profile bwrap /usr/bin/bwrap flags=(unconfined) { userns, }"
+    )
+    if parser := shutil.which("apparmor_parser"):
+        subprocess.run([parser, "-QK"], input=printed, text=True, check=True)
+
+
+def test_a_start_that_fails_for_another_reason_shows_the_error_of_bubblewrap() -> None:
+    reason, line = line_to_type(BackendFacts(bwrap=BWRAP, bwrap_error="bwrap: No such device"))
+    assert "No such device" in reason
+    assert line.startswith(BWRAP)
+
+
+@pytest.mark.parametrize("name", ["docker", "apptainer"])
+def test_generated_code_on_what_confines_partly_needs_the_persons_word(name: str) -> None:
+    facts = BackendFacts(**{name: True})
+    for wish in ("auto", name):
+        error = refusal(facts, wish)
+        assert isinstance(error, SandboxError)
+        assert "--allow-unsafe" in error.fix
+        assert chosen(facts, wish, unsafe=True) == name
+    assert choose_backend(name, facts, generated=False).level == "partly"
+
+
+def test_plain_processes_are_for_ones_own_code_or_the_persons_word() -> None:
+    assert choose_backend("process", BackendFacts(), generated=False).level == "none"
+    assert isinstance(refusal(BackendFacts(bwrap=BWRAP), "process"), SandboxError)
+    assert chosen(BackendFacts(bwrap=BWRAP), "process", unsafe=True) == "process"
+
+
+def test_auto_is_plain_processes_never_without_the_persons_word() -> None:
+    with pytest.raises(SandboxError):
+        choose_backend("auto", BackendFacts(), generated=False)
+
+
+def test_an_absent_engine_or_key_is_a_setting_that_cannot_be_met() -> None:
+    for wish, word in (
+        ("daytona", "DAYTONA_API_KEY"),
+        ("docker", "Docker"),
+        ("apptainer", "Apptainer"),
+    ):
+        error = refusal(BackendFacts(bwrap=BWRAP), wish, unsafe=True)
+        assert isinstance(error, ConfigError)
+        assert word in error.message
+        assert "--backend auto" in error.fix
+
+
+def test_bubblewrap_by_name_is_not_replaced_by_another() -> None:
+    error = refusal(BackendFacts(docker=True, installer="apt"), "bubblewrap", unsafe=True)
+    assert isinstance(error, SandboxError)
+    assert error.fix == "sudo apt install bubblewrap"
+
+
+def test_an_unknown_backend_is_a_wrong_command_line() -> None:
+    error = refusal(BackendFacts(bwrap=BWRAP), "podman")
+    assert isinstance(error, UsageError)
+    assert "'podman'" in error.message
+
+
+def test_every_backend_has_a_level_and_a_vendors_promise_needs_no_word() -> None:
+    for name, level in LEVELS.items():
+        if level in ("confined", "vendor"):
+            require_isolation(name, Isolation(level), generated=True, allow_unsafe=False)
+        else:
+            with pytest.raises(SandboxError, match=name):
+                require_isolation(name, Isolation(level), generated=True, allow_unsafe=False)
+
+
+def test_the_refusal_names_what_is_missing() -> None:
+    with pytest.raises(SandboxError, match="missing: memory, devices"):
+        require_isolation("docker", Isolation("partly", ("memory", "devices")), True, False)

@@ -1,0 +1,372 @@
+"""The pool of sandboxes: order, bounds, replacement of what died, and its end."""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from Daddy.core.errors import SandboxError, UsageError
+from Daddy.sandbox.interfaces import Command, CreationRefusedError, Sandbox, SandboxSpec
+from Daddy.sandbox.pool import SandboxPool
+from tests.patience import PATIENCE_S
+from tests.sandbox.fake_backend import FakeBackend
+
+TRUE, HOLD, DIE, LOOP, SICKEN = (
+    Command(argv=(word,)) for word in ("true", "hold", "die", "loop", "sicken")
+)
+Story = Callable[[FakeBackend], Awaitable[None]]
+
+
+def play(story: Story) -> FakeBackend:
+    """Run a story with a backend of its own; afterwards nothing of it may live or run."""
+
+    async def whole() -> FakeBackend:
+        backend = FakeBackend()
+        await asyncio.wait_for(story(backend), PATIENCE_S)
+        assert backend.live == set()
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+        return backend
+
+    return asyncio.run(whole())
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Let the loop turn until the condition holds; `play` bounds it."""
+    while not condition():  # noqa: ASYNC110 - a count of the pool has no event
+        await asyncio.sleep(0.001)
+
+
+def test_five_hundred_commands_run_on_ten_sandboxes_each_alone_and_once() -> None:
+    async def story(backend: FakeBackend) -> None:
+        commands = [Command(argv=("true", str(index))) for index in range(500)]
+        async with SandboxPool(backend, size=10) as pool:
+            await asyncio.gather(*map(pool.run, commands))
+
+    backend = play(story)
+    assert backend.most_in_one == 1
+    assert backend.most_live == backend.made == 10
+    assert sorted(backend.ran.values()) == [1] * 500
+
+
+def test_two_hundred_live_sandboxes_are_made_eight_at_a_time() -> None:
+    async def story(backend: FakeBackend) -> None:
+        async with SandboxPool(backend, size=200, warm=200) as pool:
+            assert pool.state().idle == len(backend.live) == 200
+            held = [asyncio.create_task(pool.run(HOLD)) for _ in range(200)]
+            await until(lambda: backend.ran["hold",] == 200)
+            backend.gate.set()
+            await asyncio.gather(*held)
+
+    backend = play(story)
+    assert (backend.most_creating, backend.made) == (8, 200)
+
+
+def test_callers_are_served_in_the_order_in_which_they_came() -> None:
+    async def story(backend: FakeBackend) -> None:
+        served: list[int] = []
+
+        async def call(index: int) -> None:
+            async with pool.lease():
+                served.append(index)
+
+        async with SandboxPool(backend, size=1) as pool:
+            await asyncio.gather(*(call(index) for index in range(50)))
+        assert served == list(range(50))
+
+    play(story)
+
+
+def test_warm_sandboxes_are_there_before_the_first_command() -> None:
+    async def story(backend: FakeBackend) -> None:
+        async with SandboxPool(backend, size=5, warm=3) as pool:
+            assert len(backend.live) == 3
+            await pool.run(TRUE)
+            assert backend.made == 3
+
+    play(story)
+
+
+def test_a_dead_sandbox_fails_its_command_once_and_is_replaced() -> None:
+    async def story(backend: FakeBackend) -> None:
+        told: list[str] = []
+        async with SandboxPool(backend, size=1, report=told.append) as pool:
+            with pytest.raises(SandboxError, match="sandbox 1 ended"):
+                await pool.run(DIE)
+            assert (await pool.run(TRUE)).stdout == b"2"
+        assert backend.ran["die",] == 1
+        assert told == ["sandbox 1 is replaced: sandbox 1 ended"]
+
+    play(story)
+
+
+def test_a_warm_pool_makes_up_for_a_dead_sandbox_without_a_caller() -> None:
+    async def story(backend: FakeBackend) -> None:
+        async with SandboxPool(backend, size=2, warm=2) as pool:
+            with pytest.raises(SandboxError):
+                await pool.run(DIE)
+            await until(lambda: pool.state().idle == 2)
+
+    play(story)
+
+
+def test_a_sandbox_that_fails_its_check_after_a_killed_command_is_replaced() -> None:
+    async def story(backend: FakeBackend) -> None:
+        async with SandboxPool(backend, size=1) as pool:
+            await pool.run(LOOP)
+            assert (await pool.run(TRUE)).stdout == b"1"
+            await pool.run(SICKEN)
+            assert (await pool.run(TRUE)).stdout == b"2"
+
+    backend = play(story)
+    assert backend.most_live == 1, "the replacement came after the end of the first"
+
+
+def test_a_sandbox_being_checked_runs_nothing_else() -> None:
+    async def story(backend: FakeBackend) -> None:
+        async with SandboxPool(backend, size=1) as pool:
+            await asyncio.gather(*(pool.run(LOOP) for _ in range(30)))
+
+    backend = play(story)
+    assert backend.ran["true",] > 0
+    assert backend.most_in_one == 1
+
+
+def test_files_of_a_caller_are_not_there_for_the_next_one(tmp_path: Path) -> None:
+    async def story(backend: FakeBackend) -> None:
+        async with SandboxPool(backend, size=1) as pool:
+            async with pool.lease() as sandbox:
+                await sandbox.put(tmp_path, "/files/x")
+                assert (await sandbox.run(TRUE)).stdout == b"1"
+            assert (await pool.run(TRUE)).stdout == b"2"
+
+    play(story)
+
+
+def test_prepared_files_are_put_once_into_each_sandbox_and_it_is_used_again() -> None:
+    async def story(backend: FakeBackend) -> None:
+        async def prepare(sandbox: Sandbox) -> None:
+            await sandbox.put(Path("task.py"), "/files/task.py")
+
+        async with SandboxPool(backend, size=2, warm=2, prepare=prepare) as pool:
+            await asyncio.gather(*(pool.run(TRUE) for _ in range(20)))
+        assert backend.ran["put", "/files/task.py"] == backend.made == 2
+
+    play(story)
+
+
+def test_a_persistent_sandbox_is_never_lent_twice() -> None:
+    async def story(backend: FakeBackend) -> None:
+        async with SandboxPool(backend, SandboxSpec(persistent=True), size=1) as pool:
+            numbers = [(await pool.run(TRUE)).stdout for _ in range(3)]
+        assert numbers == [b"1", b"2", b"3"]
+
+    play(story)
+
+
+def test_a_lease_keeps_its_sandbox_and_refuses_calls_after_its_end() -> None:
+    async def story(backend: FakeBackend) -> None:
+        async with SandboxPool(backend, size=1) as pool:
+            async with pool.lease() as sandbox:
+                other = asyncio.create_task(pool.run(TRUE))
+                await asyncio.gather(*(sandbox.run(TRUE) for _ in range(20)))
+                assert not other.done()
+            await other
+            with pytest.raises(SandboxError, match="given back"):
+                await sandbox.run(TRUE)
+
+    assert play(story).most_in_one == 1
+
+
+def test_a_sandbox_that_its_caller_closed_is_replaced() -> None:
+    async def story(backend: FakeBackend) -> None:
+        async with SandboxPool(backend, size=1) as pool:
+            async with pool.lease() as sandbox:
+                await sandbox.close()
+                await sandbox.close()
+            assert (await pool.run(TRUE)).stdout == b"2"
+
+    play(story)
+
+
+def test_a_cancelled_command_ends_its_sandbox_and_a_cancelled_caller_leaves_the_queue() -> None:
+    async def story(backend: FakeBackend) -> None:
+        async with SandboxPool(backend, size=1) as pool:
+            running = asyncio.create_task(pool.run(HOLD))
+            await until(lambda: backend.ran["hold",])
+            waiting = asyncio.create_task(pool.run(HOLD))
+            last = asyncio.create_task(pool.run(TRUE))
+            await until(lambda: pool.state().waiting == 2)
+            waiting.cancel()
+            running.cancel()
+            assert (await last).stdout == b"2"
+        assert backend.ran["hold",] == 1
+
+    play(story)
+
+
+def test_callers_cancelled_at_any_moment_lose_no_sandbox() -> None:
+    async def story(backend: FakeBackend) -> None:
+        draw = random.Random(1)
+        async with SandboxPool(backend, size=3) as pool:
+            for _ in range(200):
+                tasks = [asyncio.create_task(pool.run(TRUE)) for _ in range(4)]
+                for _ in range(draw.randrange(8)):
+                    await asyncio.sleep(0)
+                draw.choice(tasks).cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+            await until(lambda: pool.state().ending == 0)
+            assert pool.state().leased == pool.state().waiting == 0
+            await asyncio.gather(*(pool.run(TRUE) for _ in range(10)))
+
+    backend = play(story)
+    assert backend.most_live <= 3
+    assert backend.most_in_one == 1
+
+
+def test_a_rate_limit_is_waited_out_and_no_command_fails() -> None:
+    async def story(backend: FakeBackend) -> None:
+        backend.failures = [CreationRefusedError("429", retry_after_s=0.01)] * 3
+        told: list[str] = []
+        async with SandboxPool(backend, size=8, report=told.append) as pool:
+            await asyncio.gather(*(pool.run(TRUE) for _ in range(30)))
+        assert told == ["no sandbox now: 429"] * 3
+
+    play(story)
+
+
+def test_a_quota_below_the_size_slows_the_pool_and_fails_nothing() -> None:
+    async def story(backend: FakeBackend) -> None:
+        async with SandboxPool(backend, size=10, warm=2) as pool:
+            backend.failures = [CreationRefusedError("limit reached (2)")] * 1000
+            await asyncio.gather(*(pool.run(TRUE) for _ in range(100)))
+
+    assert play(story).made == 2
+
+
+def test_a_backend_that_cannot_make_any_fails_the_callers_with_its_reason() -> None:
+    async def story(backend: FakeBackend) -> None:
+        async with SandboxPool(backend, size=1) as pool:
+            backend.failures = [SandboxError("no namespaces", "type this")] * 3
+            done = await asyncio.gather(*(pool.run(TRUE) for _ in range(5)), return_exceptions=True)
+            assert {type(error) for error in done} == {SandboxError}
+            assert {error.fix for error in done} == {"type this"}
+            assert "no namespaces" in str(done[0])
+            assert (await pool.run(TRUE)).stdout == b"1"
+
+    play(story)
+
+
+def test_a_pool_that_cannot_warm_up_raises_and_leaves_nothing() -> None:
+    async def story(backend: FakeBackend) -> None:
+        backend.failures = [OSError(28, "No space left on device")] * 3
+        with pytest.raises(SandboxError, match="No space left"):
+            async with SandboxPool(backend, size=1, warm=1):
+                raise AssertionError
+
+    play(story)
+
+
+def test_files_that_cannot_be_put_at_the_start_end_that_sandbox() -> None:
+    async def story(backend: FakeBackend) -> None:
+        async def prepare(sandbox: Sandbox) -> None:
+            raise SandboxError("no such file")
+
+        with pytest.raises(SandboxError, match="no such file"):
+            async with SandboxPool(backend, size=1, warm=1, prepare=prepare):
+                raise AssertionError
+
+    assert play(story).made == 3
+
+
+def test_a_sandbox_ends_at_its_lifetime_also_in_the_middle_of_a_command() -> None:
+    async def story(backend: FakeBackend) -> None:
+        async with SandboxPool(backend, SandboxSpec(lifetime_s=0.05), size=1) as pool:
+            async with pool.lease() as sandbox:
+                with pytest.raises(SandboxError, match="ended"):
+                    await sandbox.run(HOLD)
+            async with pool.lease() as later:
+                assert later.number > sandbox.number
+
+    play(story)
+
+
+def test_a_command_longer_than_a_lifetime_is_refused_at_once() -> None:
+    async def story(backend: FakeBackend) -> None:
+        async with SandboxPool(backend, SandboxSpec(lifetime_s=5), size=1) as pool:
+            with pytest.raises(SandboxError, match="longer than a sandbox lives"):
+                await pool.run(TRUE)
+
+    assert play(story).made == 0
+
+
+def test_closing_ends_running_and_waiting_commands_with_an_error() -> None:
+    async def story(backend: FakeBackend) -> None:
+        pool = SandboxPool(backend, size=2)
+        tasks = [asyncio.create_task(pool.run(HOLD)) for _ in range(5)]
+        await until(lambda: backend.ran["hold",] == 2)
+        await pool.close()
+        await pool.close()
+        ends = await asyncio.gather(*tasks, return_exceptions=True)
+        assert [type(end) for end in ends] == [SandboxError] * 5
+        with pytest.raises(SandboxError, match="closed"):
+            await pool.run(TRUE)
+
+    play(story)
+
+
+def test_closing_in_the_middle_of_creation_leaves_nothing() -> None:
+    async def story(backend: FakeBackend) -> None:
+        backend.creatable.clear()
+        pool = SandboxPool(backend, size=20)
+        tasks = [asyncio.create_task(pool.run(TRUE)) for _ in range(20)]
+        await until(lambda: backend.creating == 8)
+        backend.creatable.set()
+        await asyncio.gather(pool.close(), *tasks, return_exceptions=True)
+        assert pool.state().creating == 0
+
+    play(story)
+
+
+def test_a_cancelled_close_still_ends_everything() -> None:
+    async def story(backend: FakeBackend) -> None:
+        backend.closable.clear()
+
+        async def use() -> None:
+            async with SandboxPool(backend, size=5, warm=5) as pool:
+                await pool.run(HOLD)
+
+        user = asyncio.create_task(use())
+        await until(lambda: backend.ran["hold",])
+        for _ in range(3):
+            user.cancel()
+            await asyncio.sleep(0)
+        assert len(backend.live) == 5
+        backend.closable.set()
+        with pytest.raises(asyncio.CancelledError):
+            await user
+
+    play(story)
+
+
+def test_a_sandbox_that_cannot_be_closed_is_reported_and_the_others_end() -> None:
+    async def story(backend: FakeBackend) -> None:
+        told: list[str] = []
+        async with SandboxPool(backend, size=3, warm=3, report=told.append):
+            stuck = next(iter(backend.live))
+
+            async def fail() -> None:
+                stuck.end()
+                raise SandboxError("no answer")
+
+            stuck.close = fail  # type: ignore[method-assign]
+        assert len(told) == 1
+        assert "could not be closed" in told[0]
+
+    play(story)
+
+
+def test_a_pool_of_no_sandboxes_is_refused() -> None:
+    with pytest.raises(UsageError, match="pool of 0 sandboxes"):
+        SandboxPool(FakeBackend(), size=0)
