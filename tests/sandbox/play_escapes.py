@@ -20,6 +20,7 @@ from tests.sandbox.escapes import (
     MakeSandbox,
     Result,
     Row,
+    memory_group,
     play_controls,
     play_table,
 )
@@ -29,11 +30,11 @@ PAGE = ROOT / "docs" / "escapes.md"
 
 def make_sandbox() -> MakeSandbox:
     try:
-        from Daddy.sandbox.bubblewrap import Bubblewrap
+        from Daddy.sandbox.bubblewrap import BubblewrapBackend
     except ImportError:
         return None
 
-    return Bubblewrap().create
+    return BubblewrapBackend().create
 
 
 async def play(rows: Sequence[Row], controls: bool = False) -> list[Result]:
@@ -62,7 +63,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         PAGE.write_text(page())
         return 0
     rows = [row for row in ROWS if all(word in row.attempt for word in args.words)]
-    results = asyncio.run(play(rows, args.controls))
+    with memory_group():
+        results = asyncio.run(play(rows, args.controls))
     if args.json:
         args.json.write_text(json.dumps([asdict(result) for result in results]))
         return 0
