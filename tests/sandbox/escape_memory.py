@@ -107,7 +107,7 @@ MEMORY = [
                     for end in pair:
                         end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 * MIB); end.setblocking(False)
                         try:
-                            while True: end.send(b'x' * 65536)
+                            for _ in range(4): end.send(b'x' * 65536)
                         except OSError: pass
             except OSError: pass
             time.sleep(6)
@@ -160,14 +160,14 @@ MEMORY = [
         """,
     ),
     memory(
-        "take kernel memory for millions of mappings: 60,000 in one process, inherited by 50",
+        "take kernel memory for a million mappings, 60,000 in each process, then grow up to the limit",
         """
         size = 60000 * PAGE
         at = libc.mmap(None, ctypes.c_size_t(size), 0, 0x4022, -1, ctypes.c_long(0))
         if at in (None, 2**64 - 1): check(-1)
         for number in range(0, 60000, 2): libc.mprotect(ctypes.c_void_p(at + number * PAGE), ctypes.c_size_t(PAGE), 1)
-        pids = children(50, lambda number: time.sleep(1.5))
-        time.sleep(0.3)
+        pids = children(20, lambda number: time.sleep(6))
+        press(300, 6)
         for pid in pids: os.kill(pid, 9); os.waitpid(pid, 0)
         """,
         own=True,
