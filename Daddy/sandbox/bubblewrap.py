@@ -2,9 +2,10 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 from Daddy.core.errors import SandboxError
-from Daddy.sandbox.interfaces import Isolation, Sandbox, SandboxSpec
+from Daddy.sandbox.interfaces import Isolation, SandboxSpec
 from Daddy.sandbox.runner_client import RUNNER, RunnerSandbox, runner_argv, start_runner
 
 _UNPRIVILEGED = 64000
@@ -65,7 +66,11 @@ def bubblewrap_argv(spec: SandboxSpec) -> list[str]:
     for folder in spec.read_only:
         argv += ["--ro-bind", str(folder), str(folder)]
     argv += ["--ro-bind", str(RUNNER), "/run/sandbox/runner", "--remount-ro", "/"]
-    return [*argv, *runner_argv("/usr/bin/python3", "/run/sandbox", "fresh", spec.lifetime_s)]
+    return [*argv, *runner_argv("/usr/bin/python3", "/run/sandbox", _mode(spec), spec.lifetime_s)]
+
+
+def _mode(spec):
+    return "persistent" if spec.persistent else "fresh"
 
 
 class BubblewrapBackend:
@@ -85,4 +90,4 @@ class BubblewrapBackend:
             uid = _UNPRIVILEGED + self._next
             self._next = (self._next + 1) % 1000
             options = {"user": uid, "group": uid, "extra_groups": []}
-        return await start_runner(bubblewrap_argv(spec), **options)
+        return await start_runner(bubblewrap_argv(spec), _mode(spec), **options)

@@ -1,118 +1,327 @@
-"""Adapter for a runner: speaks to the program inside a sandbox over its two pipes."""
+"""Adapter for a runner: speaks to the program inside a sandbox over its two pipes.
+
+A message is one line of JSON with ``"bytes": n``, then n bytes. The runner's answers are claims of
+untrusted code: headers, sizes and values are checked, and a runner that breaks the rules is killed.
+"""
 
 import asyncio
-import json
 import contextlib
+import json
 import math
-import time
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, get_args
+from typing import IO, Any, Literal, get_args
 
-from Daddy.core.errors import SandboxError
+from Daddy.core.errors import FileError, SandboxError
+from Daddy.core.humanize import printable_line
 from Daddy.sandbox.interfaces import (
     LINE_BYTES,
     LINES_PER_S,
+    MIB,
     Command,
     Ending,
     Limits,
-    MIB,
     OnLine,
     Outcome,
 )
+from Daddy.sandbox.transfer import MAX_FILES, TarUnpacker, pack_tar
 
 RUNNER = Path(__file__).parent / "runner"
-_HEADER_BYTES = 4096
-_CHUNK_BYTES = 64 * 1024
+FILES = "/files"
+"""Folder of a fresh sandbox that `put` writes to."""
+Mode = Literal["fresh", "persistent", "plain"]
+
+_HEADER_BYTES = 16 * 1024
+_PART_BYTES = 64 * 1024
+_STREAMS = ("stdout", "stderr", "result")
 _ANSWER_S = 60.0
-"""Seconds over a command's own time that a runner may take to answer on a loaded machine."""
+"""Seconds over a command's time after which a runner that gives no outcome is killed."""
 _START_S = 60.0
+_CLOSE_S = 5.0
+_COPY = Limits(time_s=600.0, memory_mb=256, scratch_mb=1 << 20)
+_TAR_OVERHEAD = MAX_FILES * 3 * 512 + MIB
+"""Bytes of headers and padding in the largest archive."""
+_MODULES = "import sys; sys.path.insert(0, sys.argv[1]); from runner.serve import main; "
+_REMEDY = "make a new sandbox"
 
 
-def runner_argv(python: str, folder: str, mode: str, lifetime_s: float) -> list[str]:
-    """Return the command line that starts the runner, whose modules lie in ``folder/runner``."""
-    settings = json.dumps({"mode": mode, "lifetime_s": lifetime_s})
-    start = "import sys; sys.path.insert(0, sys.argv[1]); from runner.serve import main; del sys.path[0]; main()"
-    return [python, "-I", "-S", "-B", "-c", start, folder, settings]
+def runner_argv(
+    python: str, folder: str, mode: Mode, lifetime_s: float, *, count_processes: bool = False
+) -> list[str]:
+    """Return the command line that starts a runner, whose modules lie in ``folder/runner``.
+
+    With `count_processes` the runner counts a command's processes itself: before Linux 5.14 the
+    kernel counts all of the user's.
+    """
+    settings = {"mode": mode, "lifetime_s": lifetime_s, "count_processes": count_processes}
+    start = f"{_MODULES}del sys.path[0]; main()"
+    return [python, "-I", "-S", "-B", "-c", start, folder, json.dumps(settings)]
+
+
+class LineSplitter:
+    """Splits output into lines for `on_line`: bounded in length and in number a second."""
+
+    def __init__(self, on_line: OnLine, clock: Callable[[], float]) -> None:
+        self._on_line, self._clock = on_line, clock
+        self._rest, self._second, self._count = bytearray(), 0, 0
+
+    def feed(self, data: bytes) -> None:
+        """Take output as it comes."""
+        *lines, rest = data.split(b"\n")
+        for line in lines:
+            self._rest += line[: LINE_BYTES - len(self._rest)]
+            self._emit()
+        self._rest += rest[: LINE_BYTES - len(self._rest)]
+
+    def finish(self) -> None:
+        """Take the end of the output as the end of its last line."""
+        if self._rest:
+            self._emit()
+
+    def _emit(self) -> None:
+        second = int(self._clock())
+        self._count = self._count + 1 if second == self._second else 1
+        self._second = second
+        if self._count <= LINES_PER_S:
+            self._on_line(self._rest.decode(errors="replace"))
+        self._rest.clear()
+
+
+def read_outcome(claim: dict[str, Any], kept: dict[str, bytearray]) -> Outcome:
+    """Return the outcome that a runner claims. Raises SandboxError for a value that cannot be."""
+    integers = [claim.get(name) for name in ("exit_code", "lost_bytes", "peak_mb")]
+    seconds = [claim.get(name) for name in ("seconds", "cpu_seconds")]
+    sound = (
+        claim.get("ending") in get_args(Ending)
+        and all(type(value) is int and -64 <= value < 1 << 62 for value in integers)
+        and all(type(value) is float and 0 <= value < math.inf for value in seconds)
+    )
+    if not sound:
+        raise SandboxError("the sandbox's answer makes no sense", _REMEDY)
+    exit_code, lost_bytes, peak_mb = integers
+    return Outcome(
+        claim["ending"],
+        exit_code,
+        lost_bytes=lost_bytes,
+        seconds=claim["seconds"],
+        cpu_seconds=claim["cpu_seconds"],
+        peak_mb=peak_mb,
+        **{name: bytes(data) for name, data in kept.items()},
+    )
 
 
 class RunnerSandbox:
-    """A sandbox whose process holds a runner."""
+    """A sandbox whose process holds a runner. `on_close` is called when the process has ended."""
 
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
-        self._process = process
-        self._busy = False
+    def __init__(
+        self,
+        process: asyncio.subprocess.Process,
+        mode: Mode,
+        on_close: Callable[[], None] = lambda: None,
+    ) -> None:
+        assert process.stdin
+        assert process.stdout
+        self._process, self._mode, self._on_close = process, mode, on_close
+        self._requests, self._replies = process.stdin, process.stdout
+        self._busy, self._ended = False, ""
+        self.missing: tuple[str, ...] = ()
 
     async def run(
         self, command: Command, limits: Limits = Limits(), on_line: OnLine | None = None
     ) -> Outcome:
-        if self._busy:
-            raise SandboxError("the sandbox runs another command", "run one command at a time")
-        self._busy = True
-        spec = json.dumps(
-            {
-                "argv": command.argv,
-                "python": command.python,
-                "env": dict(command.env),
-                "folder": command.folder,
-            }
-        ).encode()
-        header = {
-            "limits": asdict(limits),
-            "specification": len(spec),
-            "stdin": len(command.stdin),
-            "lines": on_line is not None,
-        }
-        self._process.stdin.write(json.dumps(header).encode() + b"\n" + spec + command.stdin)
-        kept = {name: bytearray() for name in ("stdout", "stderr", "result")}
-        async with (
-            asyncio.timeout(limits.time_s + _ANSWER_S)
-            if hasattr(asyncio, "timeout")
-            else contextlib.AsyncExitStack()
-        ):
-            while True:
-                header = json.loads(await self._process.stdout.readline() or b"null")
-                if header is None:
-                    raise SandboxError("the sandbox ended by itself")
-                if "broken" in header:
-                    raise SandboxError(
-                        f"the sandbox cannot confine a command: {header['broken']!r}"
-                    )
-                if "ending" in header:
-                    break
-                data = await self._process.stdout.readexactly(header["bytes"])
-                part = kept[header["stream"]]
-                part += data[: max(0, limits.output_bytes - len(part))]
-                if on_line and header["stream"] == "stdout":
-                    for line in data.decode(errors="replace").splitlines():
-                        on_line(line)
-        self._busy = False
-        header.pop("bytes")
-        return Outcome(**header, **{k: bytes(v) for k, v in kept.items()})
+        """Run a command to its end. A cancelled call ends the sandbox."""
+        specification = {name: getattr(command, name) for name in ("argv", "python", "folder")}
+        data = json.dumps({**specification, "env": dict(command.env)}).encode()
+        sizes = {"command": len(data), "stdin": len(command.stdin), "lines": on_line is not None}
+        kept = {name: bytearray() for name in _STREAMS}
+        lines = LineSplitter(on_line, asyncio.get_running_loop().time) if on_line else None
+        with self._turn(limits.time_s):
+            await self._send({"do": "run", **sizes}, limits, data + command.stdin)
+            async for stream, part in self._parts():
+                kept[stream] += part[: limits.output_bytes - len(kept[stream])]
+                if lines and stream == "stdout":
+                    lines.feed(part)
+            if lines:
+                lines.finish()
+            return read_outcome(self._claim, kept)
 
     async def put(self, source: Path, target: str) -> None:
-        raise SandboxError("put is not built yet")
+        """Copy a file or folder of the host to the absolute path `target`."""
+        if self._mode == "fresh" and not target.startswith(f"{FILES}/"):
+            raise SandboxError(
+                f"{target!r} cannot be written in a fresh sandbox", f"name a path below {FILES}"
+            )
+        with self._turn(_COPY.time_s):
+            await self._send({"do": "put", "target": target}, _COPY)
+            try:
+                for part in pack_tar(source):
+                    await self._send({"part": len(part)}, None, part)
+            except FileError:
+                await self._send({"part": -1})
+                await self._finish_copy()
+                raise
+            await self._send({"part": 0})
+            outcome = await self._finish_copy()
+        _check_copy(outcome)
 
     async def get(self, source: str, target: Path, max_bytes: int = 16 * MIB) -> None:
-        raise SandboxError("get is not built yet")
+        """Copy a file or folder of the sandbox to the new path `target` of the host."""
+        if self._mode == "fresh":
+            raise SandboxError(
+                "a fresh sandbox keeps no files", "use the result, or a persistent sandbox"
+            )
+        bound = max_bytes + _TAR_OVERHEAD
+        limits = Limits(**{**asdict(_COPY), "output_bytes": bound})
+        with TarUnpacker(target, max_bytes) as unpacker:
+            with self._turn(limits.time_s):
+                await self._send({"do": "get", "source": source}, limits)
+                outcome = await self._finish_copy(unpacker.feed)
+            _check_copy(outcome)
+            unpacker.finish()
+
+    async def _finish_copy(self, feed: Callable[[bytes], None] = lambda _: None) -> Outcome:
+        kept = {name: bytearray() for name in _STREAMS}
+        async for stream, part in self._parts():
+            if stream == "stdout":
+                feed(part)
+            else:
+                kept[stream] += part[: _PART_BYTES - len(kept[stream])]
+        return read_outcome(self._claim, kept)
 
     async def close(self) -> None:
+        """End all its processes. A second call does nothing."""
+        self._ended = self._ended or "it was closed"
+        self._requests.close()
+        try:
+            await asyncio.wait_for(self._process.wait(), _CLOSE_S)
+        except asyncio.TimeoutError:
+            self._kill("it did not end by itself")
+            await self._process.wait()
+        finally:
+            self._kill("it was closed")
+            self._on_close()
+
+    async def start(self) -> None:
+        """Wait for the runner's first answer."""
+        with self._turn(_START_S):
+            header = await self._header()
+            missing = header.get("missing")
+            if "ready" not in header or not isinstance(missing, list):
+                raise SandboxError("the sandbox's first answer makes no sense", _REMEDY)
+            self.missing = tuple(printable_line(str(name)) for name in missing)
+
+    @contextlib.contextmanager
+    def _turn(self, time_s: float) -> Iterator[None]:
+        """Hold the sandbox for one request; kill it if that does not end as agreed."""
+        if self._ended:
+            raise SandboxError(f"the sandbox ended: {self._ended}", _REMEDY)
+        if self._busy:
+            raise SandboxError("the sandbox is busy with another command", "wait for its outcome")
+        self._busy = True
+        timer = asyncio.get_running_loop().call_later(
+            time_s + _ANSWER_S, self._kill, "it gave no answer in time"
+        )
+        try:
+            yield
+        except BaseException as error:
+            if not isinstance(error, FileError):
+                self._kill(str(error) or "its command was cancelled")
+            raise
+        finally:
+            timer.cancel()
+            self._busy = False
+
+    def _kill(self, reason: str) -> None:
+        self._ended = self._ended or reason
         with contextlib.suppress(ProcessLookupError):
             self._process.kill()
-        await self._process.wait()
+
+    async def _send(
+        self, header: dict[str, Any], limits: Limits | None = None, data: bytes = b""
+    ) -> None:
+        message = {**header, "limits": asdict(limits)} if limits else header
+        self._requests.write(json.dumps(message).encode() + b"\n" + data)
+        try:
+            await self._requests.drain()
+        except ConnectionError:
+            raise self._death() from None
+
+    def _death(self) -> SandboxError:
+        self._ended = self._ended or "its process died"
+        return SandboxError(f"the sandbox ended: {self._ended}", _REMEDY)
+
+    async def _parts(self) -> AsyncIterator[tuple[str, bytes]]:
+        """Yield parts of the output; then the outcome is in `_claim`."""
+        while "stream" in (header := await self._header()):
+            size, stream = header.get("bytes"), header["stream"]
+            if type(size) is not int or not 0 < size <= _PART_BYTES or stream not in _STREAMS:
+                raise SandboxError("the sandbox's answer makes no sense", _REMEDY)
+            try:
+                yield stream, await self._replies.readexactly(size)
+            except asyncio.IncompleteReadError:
+                raise self._death() from None
+        if "broken" in header:
+            reason = printable_line(str(header["broken"]))
+            raise SandboxError(f"the sandbox cannot confine a command: {reason}", _REMEDY)
+        self._claim = header
+
+    async def _header(self) -> dict[str, Any]:
+        try:
+            line = await self._replies.readuntil(b"\n")
+            header = json.loads(line) if len(line) <= _HEADER_BYTES else None
+        except (asyncio.IncompleteReadError, ConnectionError):
+            raise self._death() from None
+        except (asyncio.LimitOverrunError, ValueError, RecursionError):
+            header = None
+        if not isinstance(header, dict):
+            raise SandboxError("the sandbox's answer makes no sense", _REMEDY)
+        return header
 
 
-async def start_runner(argv: list[str], **options: Any) -> RunnerSandbox:
-    """Start a runner by its command line and wait for its first answer."""
-    process = await asyncio.create_subprocess_exec(
-        *argv,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        start_new_session=True,
-        limit=1 << 17,
-        **options,
-    )
-    first = json.loads(await process.stdout.readline() or b"null")
-    if not first:
-        raise SandboxError("the sandbox did not start")
-    return RunnerSandbox(process)
+def _check_copy(outcome: Outcome) -> None:
+    if outcome.ending != "exited" or outcome.exit_code or outcome.lost_bytes:
+        told = printable_line(outcome.stderr.decode(errors="replace"))
+        raise SandboxError(f"the copy failed: {told or outcome.ending}", "check the path")
+
+
+async def start_runner(
+    argv: Sequence[str],
+    mode: Mode,
+    on_close: Callable[[], None] = lambda: None,
+    **options: Any,
+) -> RunnerSandbox:
+    """Start the process that holds a runner and wait until it has answered.
+
+    `options` are those of `subprocess.Popen`. Raises SandboxError with what the process printed.
+    """
+    with tempfile.TemporaryFile() as errors:
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *argv,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=errors,
+                start_new_session=True,
+                limit=_PART_BYTES,
+                **options,
+            )
+        except OSError as error:
+            on_close()
+            raise SandboxError(f"{argv[0]} cannot be started: {error.strerror}") from error
+        sandbox = RunnerSandbox(process, mode, on_close)
+        try:
+            await sandbox.start()
+        except BaseException as error:
+            await asyncio.shield(sandbox.close())
+            if isinstance(error, SandboxError):
+                raise SandboxError(f"no sandbox was made: {_last_line(errors) or error}") from error
+            raise
+    return sandbox
+
+
+def _last_line(errors: IO[bytes]) -> str:
+    errors.seek(0)
+    lines = errors.read(8192).decode(errors="replace").strip().splitlines()
+    return printable_line(lines[-1]) if lines else ""

@@ -6,6 +6,7 @@ the next command is a fork of this process and could read what is left in its me
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
@@ -20,13 +21,13 @@ class HostGoneError(Exception):
 
 
 class HostChannel:
-    """Reads requests and writes replies; calls `idle` while it waits, which returns for how long.
+    """Reads requests and writes replies; `wait` waits for an event of poll(2) at a descriptor.
 
     At most one reply is pending: a caller writes it out before it makes the next one.
     """
 
-    def __init__(self, requests: int, replies: int, idle: Callable[[], float | None]) -> None:
-        self.requests, self.replies, self._idle = requests, replies, idle
+    def __init__(self, requests: int, replies: int, wait: Callable[[int, int], None]) -> None:
+        self.requests, self.replies, self._wait = requests, replies, wait
         os.set_blocking(requests, False)
         os.set_blocking(replies, False)
         self._input, self._start, self._end = bytearray(_BUFFER_BYTES), 0, 0
@@ -41,7 +42,7 @@ class HostChannel:
         return header
 
     def copy_to(self, descriptor: int, count: int) -> None:
-        """Write the next `count` bytes of the request to a file."""
+        """Write the next `count` bytes of the request to a file or pipe."""
         while count:
             if self._start == self._end:
                 self._fill()
@@ -52,20 +53,11 @@ class HostChannel:
     def _fill(self) -> None:
         if self._start == self._end:
             self._start = self._end = 0
-        self.wait(self.requests, select.POLLIN)
+        self._wait(self.requests, select.POLLIN)
         got = os.readv(self.requests, [memoryview(self._input)[self._end :]])
         if not got:
             raise HostGoneError
         self._end += got
-
-    def wait(self, descriptor: int, event: int) -> None:
-        """Wait for an event of poll(2) at a descriptor."""
-        poller = select.poll()
-        poller.register(descriptor, event)
-        while True:
-            wait_s = self._idle()
-            if poller.poll(None if wait_s is None else wait_s * 1000):
-                return
 
     @property
     def is_pending(self) -> bool:
@@ -87,20 +79,25 @@ class HostChannel:
 
     def write_some(self) -> None:
         """Write as much of the pending reply as the pipe takes now."""
+        rest = memoryview(self._output)[self._next : self._filled]
         try:
-            rest = memoryview(self._output)[self._next : self._filled]
-            self._next += os.write(self.replies, rest)
-        except BlockingIOError:
-            pass
+            with contextlib.suppress(BlockingIOError):
+                self._next += os.write(self.replies, rest)
         except BrokenPipeError:
             raise HostGoneError from None
 
-    def write_out(self) -> None:
+    def write_out(self, reply: dict[str, Any]) -> None:
+        """Write a reply without bytes, and what is pending before it, to the end."""
+        self.flush()
+        self.put(reply)
+        self.flush()
+
+    def flush(self) -> None:
         """Write the pending reply to its end."""
         while self.is_pending:
             self.write_some()
             if self.is_pending:
-                self.wait(self.replies, select.POLLOUT)
+                self._wait(self.replies, select.POLLOUT)
 
     def wipe(self) -> None:
         """Forget what passed through, but for input that is not yet taken."""

@@ -11,39 +11,32 @@ import signal
 import sys
 import threading
 import types
-from typing import Any
+from typing import Any, NoReturn
 
 from . import kernel
 
-_DESCRIPTORS = 4
-"""Standard input, output and error, and the result."""
-_NOT_FOUND = 127
-_DEFAULT_ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/tmp", "LANG": "C.UTF-8"}  # noqa: S108
+_MOST_DESCRIPTORS = 1024
+_NOT_RUN = 127
+_ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/tmp", "LANG": "C.UTF-8"}  # noqa: S108
 
 
 def become_command(
     specification: int, descriptors: list[int], limits: dict[str, int], program: bytes | None
-) -> None:
-    """Never return: run the command that the file `specification` describes.
-
-    `descriptors` become 0 to 3; all others are closed. Rights must be dropped before.
-    """
+) -> NoReturn:
+    """Run the command that the file `specification` describes."""
     command = _read_json(specification)
-    for target, source in enumerate(descriptors):
-        os.dup2(source, target)
-    os.closerange(_DESCRIPTORS, 1024)
+    confine(descriptors, limits, program)
     os.environ.clear()
-    os.environ.update({**_DEFAULT_ENVIRONMENT, **command["env"]})
+    os.environ.update({**_ENVIRONMENT, **command["env"]})
     try:
         os.chdir(command["folder"])
+        if command["argv"]:
+            _execute(command["argv"])
     except OSError as error:
-        _give_up(f"sandbox: cannot enter {command['folder']!r}: {error.strerror}")
-    set_limits(limits)
-    if program:
-        kernel.enter_filter(program)
-    if command["argv"]:
-        _execute(command["argv"])
-    run_source(command["python"])
+        what = command["argv"][:1] or command["folder"]
+        os.write(2, f"sandbox: cannot run {what!r}: {error.strerror}\n".encode(errors="replace"))
+        os._exit(_NOT_RUN)
+    os._exit(run_source(command["python"]))
 
 
 def _read_json(descriptor: int) -> dict[str, Any]:
@@ -52,37 +45,37 @@ def _read_json(descriptor: int) -> dict[str, Any]:
     return found
 
 
-def set_limits(limits: dict[str, int]) -> None:
-    """Set resource limits by name, soft and hard, no higher than they are."""
+def confine(descriptors: list[int], limits: dict[str, int], program: bytes | None) -> None:
+    """Make `descriptors` 0 and up and close all others; set resource limits and the filter."""
+    for target, source in enumerate(descriptors):
+        os.dup2(source, target)
+    os.closerange(len(descriptors), _MOST_DESCRIPTORS)
     for name, value in limits.items():
         number = getattr(resource, f"RLIMIT_{name}", None)
         if number is not None:
             hard = resource.getrlimit(number)[1]
             bound = value if hard == resource.RLIM_INFINITY else min(value, hard)
             resource.setrlimit(number, (bound, bound))
+    if program:
+        kernel.enter_filter(program)
 
 
 def _execute(argv: list[str]) -> None:
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
-    try:
-        os.execvp(argv[0], argv)  # noqa: S606
-    except OSError as error:
-        _give_up(f"sandbox: cannot run {argv[0]!r}: {error.strerror}")
+    os.execvp(argv[0], argv)  # noqa: S606
 
 
-def _give_up(message: str) -> None:
-    os.write(2, message.encode(errors="replace") + b"\n")
-    os._exit(_NOT_FOUND)
+def run_source(source: str) -> int:
+    """Run Python source as ``__main__`` of this interpreter, and what Python does at its end.
 
-
-def run_source(source: str) -> None:
-    """Run Python source as ``__main__`` of this interpreter and end the process as Python would."""
+    Returns the exit code.
+    """
     for name in [name for name in sys.modules if name.partition(".")[0] == "runner"]:
         del sys.modules[name]
     main = types.ModuleType("__main__")
     sys.modules["__main__"] = main
-    sys.argv = ["-c"]
+    sys.argv[:] = ["-c"]
     signal.signal(signal.SIGINT, signal.default_int_handler)
     gc.enable()
     code = 0
@@ -94,7 +87,7 @@ def run_source(source: str) -> None:
         code = 1
         trace = error.__traceback__
         sys.excepthook(type(error), error, trace.tb_next if trace else None)
-    os._exit(_finish(code))
+    return _finish(code)
 
 
 def _exit_code(error: SystemExit) -> int:
@@ -107,12 +100,12 @@ def _exit_code(error: SystemExit) -> int:
 
 
 def _finish(code: int) -> int:
-    """Join threads, call exit handlers and flush, as an interpreter does at its end."""
+    """Join threads, call exit handlers and flush."""
     try:
         threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001
         atexit._run_exitfuncs()  # noqa: SLF001
         sys.stdout.flush()
         sys.stderr.flush()
     except BaseException:  # noqa: BLE001
-        return code or 120
+        return code or 120  # as Python when it cannot flush
     return code

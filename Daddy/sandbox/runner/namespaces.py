@@ -16,6 +16,7 @@ FILES = "/files"
 
 _FILES_BYTES = 64 << 20
 _FILES_COUNT = 10_000
+_SCRATCH_FOLDERS = 3
 _TERMINALS = 32
 _SAFE = kernel.NO_SUID | kernel.NO_DEV
 _KEPT = {"nosuid": kernel.NO_SUID, "nodev": kernel.NO_DEV, "noexec": kernel.NO_EXEC}
@@ -63,13 +64,23 @@ def _mount_files() -> int:
 
 def mount_scratch(megabytes: int, files: int) -> None:
     """Mount one tmpfs with room for `megabytes` and `files` at both /tmp and /dev/shm."""
-    options = f"size={megabytes}m,nr_inodes={files + 3},mode=0755"
-    kernel.mount("tmpfs", "/tmp", "tmpfs", _SAFE, options)  # noqa: S108
+    options = _scratch_options(megabytes, files)
+    kernel.mount("tmpfs", "/tmp", "tmpfs", _SAFE, f"{options},mode=0755")  # noqa: S108
     for name in ("/tmp/tmp", "/tmp/shm"):  # noqa: S108
         os.mkdir(name)  # noqa: PTH102
         os.chmod(name, 0o1777)  # noqa: PTH101
     kernel.mount("/tmp/shm", "/dev/shm", flags=kernel.BIND)  # noqa: S108
     kernel.mount("/tmp/tmp", "/tmp", flags=kernel.BIND)  # noqa: S108
+
+
+def resize_scratch(megabytes: int, files: int) -> None:
+    """Change the room of the scratch. Raises OSError if more than that is in use."""
+    options = _scratch_options(megabytes, files)
+    kernel.mount("tmpfs", "/tmp", "tmpfs", kernel.REMOUNT | _SAFE, options)  # noqa: S108
+
+
+def _scratch_options(megabytes: int, files: int) -> str:
+    return f"size={megabytes}m,nr_inodes={files + _SCRATCH_FOLDERS}"
 
 
 def mount_processes(*, hide: bool = False) -> None:

@@ -1,78 +1,211 @@
-"""Entry: the program inside a sandbox. Takes requests of the host and runs commands for them."""
+"""Entry: the program inside a sandbox, which runs commands for its host.
+
+Modes: in a fresh sandbox each command has namespaces of its own. In a persistent one all share
+those of the runner, which then is their init process: what a command starts lives on until the
+sandbox ends. Mode plain confines nothing: a container does, or nobody.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import gc
+import json
 import os
+import platform
+import select
 import signal
 import sys
-import fcntl
-import json
-import platform
-from typing import Any
+from typing import Any, Iterator, NoReturn
 
-from . import kernel, namespaces, syscall_filter
+from . import archive, kernel, launch, namespaces, syscall_filter
+from .command_run import CORES, Body, CommandRun, reap_children, reset_signals
 from .host_channel import HostChannel, HostGoneError
-from .run_command_inside import CommandRun
+from .memory_use import MemoryUse, next_look_s
 
-FIRST_FREE = 10
+_FIRST_FREE = 10
+"""Descriptors below are for commands."""
+_OVERHEAD = 3
+"""Processes of the sandbox itself: bubblewrap's, the runner, the command's init process."""
+_SCRATCH_MB, _SCRATCH_FILES = 16, 2000
+_LONGEST_IDLE_S = 1.0
 
 
 class Runner:
-    """Serves one host. `settings`: ``mode`` (fresh, persistent, plain), ``lifetime_s``."""
+    """Serves one host. `settings` are ``mode``, ``lifetime_s`` and ``count_processes``."""
 
-    def __init__(self, settings: dict[str, Any]) -> None:
-        self.mode = settings["mode"]
-        self.program = (
-            None if self.mode == "plain" else syscall_filter.build_filter(platform.machine())
-        )
-        requests, replies = _take_descriptors()
-        self.wake = _wake_on_child_end()
-        self.channel = HostChannel(requests, replies, self._idle)
-        self.files = namespaces.prepare_mounts() if self.mode == "fresh" else -1
+    def __init__(self, settings: dict[str, Any], requests: int, replies: int, files: int) -> None:
+        self._mode, self._files = settings["mode"], files
+        self._count_processes = settings["count_processes"]
+        self._confines = self._mode != "plain"
+        self._filter = syscall_filter.build_filter(platform.machine()) if self._confines else None
+        self._limits: dict[str, Any] = {}
+        self._run: CommandRun | None = None
+        self._wake = _wake_on_child_end()
+        self._channel = HostChannel(requests, replies, self._wait)
 
-    def serve(self) -> None:
+    def serve(self) -> NoReturn:
         """Serve until the host closes its end."""
-        missing = [] if self.program or self.mode == "plain" else ["seccomp"]
-        self._reply({"ready": 1, "missing": missing})
+        missing = ["seccomp"] if self._confines and not self._filter else []
+        self._channel.write_out({"ready": 1, "missing": missing})
+        answers = {"run": self._answer_run, "put": self._answer_put, "get": self._answer_get}
         while True:
-            request = self.channel.read_header()
-            self._reply(self._run(request))
-            self.channel.wipe()
+            request = self._channel.read_header()
+            self._limits = request["limits"]
+            self._channel.write_out(answers[request["do"]](request))
+            self._channel.wipe()
 
-    def _reply(self, reply: dict[str, Any]) -> None:
-        self.channel.put(reply)
-        self.channel.write_out()
+    def _answer_run(self, request: dict[str, Any]) -> dict[str, Any]:
+        with self._file(request["command"]) as command, self._file(request["stdin"]) as given:
+            limits = self._rlimits()
 
-    def _run(self, request: dict[str, Any]) -> dict[str, Any]:
-        specification = self._file(request["specification"])
-        given = self._file(request["stdin"])
+            def body(descriptors: list[int]) -> None:
+                launch.become_command(command, descriptors, limits, self._filter)
+
+            return self._watch(body, given, lines=request["lines"], fresh=self._mode == "fresh")
+
+    def _answer_put(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Unpack the stream that follows in parts; the last one is 0, or -1 if the host gave up."""
+        readable, writable = os.pipe()
+        target = request["target"]
+        if self._mode == "fresh":
+            target = target[len(namespaces.FILES) :]
+
+        def body(descriptors: list[int]) -> None:
+            root = os.open("/", os.O_RDONLY) if self._files < 0 else self._files
+            launch.confine([*descriptors, root], {"CORE": 0}, self._filter)
+            archive.unpack(len(descriptors), target)
+
+        def feed() -> None:
+            os.close(readable)
+            while (count := self._channel.read_header()["part"]) > 0:
+                self._channel.copy_to(writable, count)
+            os.close(writable)
+
+        return self._watch(body, readable, feed=feed)
+
+    def _answer_get(self, request: dict[str, Any]) -> dict[str, Any]:
+        def body(descriptors: list[int]) -> None:
+            launch.confine(descriptors, {"CORE": 0}, self._filter)
+            archive.pack(request["source"])
+
+        with self._file(0) as nothing:
+            return self._watch(body, nothing)
+
+    def _watch(
+        self, body: Body, given: int, *, lines: bool = False, fresh: bool = False, feed: Any = None
+    ) -> dict[str, Any]:
+        if self._mode == "persistent":
+            with contextlib.suppress(OSError):  # more than that is in use
+                namespaces.resize_scratch(self._limits["scratch_mb"], self._limits["scratch_files"])
+        run = CommandRun(self._channel, self._wake, self._limits, fresh=fresh, lines=lines)
+        run.start(body, given, confined=self._confines)
+        run.memory = self._memory(run.pid, fresh=fresh)
+        self._run = run
         try:
-            return CommandRun(self, request["limits"], bool(request.get("lines"))).run(
-                specification, given
-            )
+            if feed:
+                feed()
+            return run.watch(count=self._count_processes)
         finally:
-            os.close(specification)
-            os.close(given)
+            self._run = None
 
-    def _file(self, count: int) -> int:
-        """Return a sealed file with the next `count` bytes of the request."""
-        if not count:
-            return os.open("/dev/null", os.O_RDONLY)
-        file = os.memfd_create("input", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-        self.channel.copy_to(file, count)
-        os.lseek(file, 0, os.SEEK_SET)
+    def _memory(self, pid: int, *, fresh: bool) -> MemoryUse:
+        if self._mode == "plain":
+            return MemoryUse(lambda: _session_of(pid))
+        own = {1, os.getpid(), pid if fresh else 1}
+        scratch = f"/proc/{pid}/root/tmp" if fresh else "/tmp"  # noqa: S108
+        return MemoryUse(lambda: [found for found in _processes() if found not in own], scratch)
+
+    def _rlimits(self) -> dict[str, int]:
+        limits = self._limits
+        found = {
+            "DATA": limits["memory_mb"] << 20,
+            "NOFILE": limits["open_files"],
+            "FSIZE": limits["scratch_mb"] << 20,
+            "CORE": 0,
+            "MEMLOCK": 0,
+            "MSGQUEUE": 0,
+            "SIGPENDING": 256,
+        }
+        if self._mode == "plain":
+            return {name: found[name] for name in ("DATA", "NOFILE", "CORE")}
+        counted = {} if self._count_processes else {"NPROC": limits["processes"] + _OVERHEAD}
+        return {**found, **counted}
+
+    @contextlib.contextmanager
+    def _file(self, count: int) -> Iterator[int]:
+        """Give a file with the next `count` bytes of the request, which nobody can write to."""
+        file = os.open("/dev/null", os.O_RDONLY) if not count else _memory_file()
+        try:
+            if count:
+                self._channel.copy_to(file, count)
+                os.lseek(file, 0, os.SEEK_SET)
+                _seal(file)
+            yield file
+        finally:
+            os.close(file)
+
+    def _wait(self, descriptor: int, event: int) -> None:
+        """Wait for an event of poll(2); meanwhile commands are reaped and watched."""
+        poller = select.poll()
+        poller.register(descriptor, event)
+        poller.register(self._wake, select.POLLIN)
+        while True:
+            wait_s = self._run.check() if self._run else self._check_idle()
+            ready = dict(poller.poll(None if wait_s is None else wait_s * 1000))
+            if self._wake in ready:
+                self._reap()
+            if descriptor in ready:
+                return
+
+    def _reap(self) -> None:
+        if self._run:
+            self._run.reap()
+        else:
+            reap_children(self._wake)
+
+    def _check_idle(self) -> float | None:
+        """End all processes of a persistent sandbox that grow over its last limit."""
+        if self._mode != "persistent" or not self._limits:
+            return None
+        limit = self._limits["memory_mb"] << 20
+        used, processes = self._memory(1, fresh=False).measure(limit)
+        if used > limit:
+            os.kill(-1, signal.SIGKILL)
+        return next_look_s(used, limit, CORES, _LONGEST_IDLE_S) if processes else None
+
+
+def _processes() -> Iterator[int]:
+    return (int(name) for name in os.listdir("/proc") if name.isdigit())  # noqa: PTH208
+
+
+def _session_of(leader: int) -> Iterator[int]:
+    """Yield the processes of a session; none on a system without /proc."""
+    with contextlib.suppress(FileNotFoundError):
+        for pid in _processes():
+            with contextlib.suppress(OSError):
+                if os.getsid(pid) == leader:
+                    yield pid
+
+
+def _memory_file() -> int:
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create("input", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    import tempfile  # not on Linux
+
+    with tempfile.TemporaryFile() as file:
+        return os.dup(file.fileno())
+
+
+def _seal(file: int) -> None:
+    if hasattr(fcntl, "F_ADD_SEALS"):
         seals = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
         fcntl.fcntl(file, fcntl.F_ADD_SEALS, seals)
-        return file
-
-    def _idle(self) -> float | None:
-        return None
 
 
 def _take_descriptors() -> tuple[int, int]:
-    """Move the pipes to the host away from 0 and 1; all of 0 to 3 become /dev/null."""
-    pipes = [fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, FIRST_FREE) for number in (0, 1)]
+    """Move the pipes to the host away from 0 and 1; then all of 0 to 3 are open elsewhere."""
+    pipes = [fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, _FIRST_FREE) for number in (0, 1)]
     null = os.open("/dev/null", os.O_RDWR)
     for number in (0, 1, 3):
         os.dup2(null, number)
@@ -81,25 +214,46 @@ def _take_descriptors() -> tuple[int, int]:
 
 def _wake_on_child_end() -> int:
     """Return a pipe that becomes readable when a child ends."""
-    readable, writable = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    readable, writable = os.pipe()
+    os.set_blocking(readable, False)
+    os.set_blocking(writable, False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(writable, warn_on_full_buffer=False)
     return readable
 
 
+def _enter_persistent_namespaces() -> None:
+    """Return in the init process of new namespaces; the caller waits for it and ends with it."""
+    pid = kernel.clone_into(kernel.NEW_PIDS | kernel.NEW_MOUNTS | kernel.NEW_IPC)
+    if pid:
+        os.closerange(_FIRST_FREE, 64)
+        os.waitpid(pid, 0)
+        os._exit(1)
+    kernel.die_with_parent()
+    namespaces.mount_scratch(_SCRATCH_MB, _SCRATCH_FILES)
+    namespaces.mount_processes(hide=True)
+
+
 def main() -> None:
-    """Serve the host on standard input and output; the settings are the last argument."""
-    settings = json.loads(sys.argv[-1])
-    sys.argv[:] = sys.argv[:1]
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    """Serve the host on standard input and output; the settings are the last argument.
+
+    The alarm ends the runner also when nobody reads what it writes; bubblewrap ends with it.
+    """
+    settings = json.loads(sys.argv.pop())
+    requests, replies = _take_descriptors()
     signal.setitimer(signal.ITIMER_REAL, settings["lifetime_s"])
+    reset_signals()
     kernel.die_with_parent()
     kernel.hide_memory()
-    runner = Runner(settings)
+    files = -1
+    if settings["mode"] != "plain":
+        files = namespaces.prepare_mounts()
+    if settings["mode"] == "persistent":
+        files = -1
+        _enter_persistent_namespaces()
     gc.collect()
     gc.freeze()
     gc.disable()
-    try:
-        runner.serve()
-    except HostGoneError:
-        os._exit(0)
+    with contextlib.suppress(HostGoneError):
+        Runner(settings, requests, replies, files).serve()
+    os._exit(0)
