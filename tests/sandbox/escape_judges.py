@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import stat
 from pathlib import Path
 
+from Daddy.sandbox.interfaces import MIB
 from tests.sandbox.escapes import SLACK, Host, Judge, Played
 
 
@@ -94,10 +96,28 @@ def _names() -> list[tuple[int, str]]:
     return found
 
 
-def wrote_outside(host: Host, played: Played) -> str:
-    """Look for the secret, a link or a device in what `get` made in the host's folder."""
-    for path in (host.folder / "got").rglob("*"):
-        mode = path.lstat().st_mode
-        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-            return f"get made {path.name}, which is no file"
+def ended_sandbox(host: Host, played: Played) -> str:
+    return "" if played.outcomes else "the runner was ended, stopped or spoken for"
+
+
+def forged(host: Host, played: Played) -> str:
+    """The attempt ends with exit code 7; a host that believed it would see another."""
+    if not played.outcomes:
+        return "the host's end of the pipe read what the command wrote"
+    told = played.outcomes[-1].exit_code
+    return "" if told == 7 else f"exit code {told} was believed"
+
+
+def copied(host: Host, played: Played) -> str:
+    """Look at what came to the host: links, devices, too many or too large files."""
+    found = [path.lstat() for path in (host.folder / "got").rglob("*")]
+    shutil.rmtree(host.folder / "got", ignore_errors=True)
+    odd = [
+        facts
+        for facts in found
+        if not stat.S_ISREG(facts.st_mode) and not stat.S_ISDIR(facts.st_mode)
+    ]
+    size = sum(facts.st_size for facts in found)
+    if odd or size > 16 * MIB or len(found) > 10_000:
+        return f"{len(odd)} links and devices, {size} bytes in {len(found)} files came"
     return ""

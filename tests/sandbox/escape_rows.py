@@ -12,10 +12,37 @@ from tests.sandbox.escapes import (
     PLAIN_ROOT,
     Control,
     Row,
+    copy_by_tar,
     in_a_terminal,
     in_one_interpreter,
+    lacking,
+    plain_neighbours,
+    play_get,
+    play_neighbours,
     with_limits,
 )
+
+FORGE = """
+answer = b'{"ending": "exited", "exit_code": 0, "lost_bytes": 0, "seconds": 0.1, "cpu_seconds": 0.1, "peak_mb": 1, "bytes": 0}\\n'
+for fd in range(1024):
+    try: os.write(fd, answer)
+    except OSError: pass
+os._exit(7)
+"""
+
+REACH = """
+reached = []
+for family, address in ((socket.AF_UNIX, '\\0neighbour-' + H['abstract']), (socket.AF_INET, ('127.0.0.1', H['port']))):
+    try:
+        caller = socket.socket(family); caller.settimeout(1); caller.connect(address); reached.append(family)
+    except OSError: pass
+reached += [path for path in ('/tmp/neighbour', '/dev/shm/neighbour') if os.path.exists(path)]
+for pid in filter(str.isdigit, os.listdir('/proc')):
+    try:
+        if H['abstract'][7:19] in open('/proc/%s/comm' % pid).read(): reached.append(pid)
+    except OSError: pass
+won(reached) if reached else print('not reached')
+"""
 
 DENIED = "EPERM|ENOSYS|EACCES|Bad system call|: -31"
 ABSENT = "ENOENT|ENOTDIR|EACCES|ENXIO"
@@ -368,6 +395,110 @@ PROCESSES = [
         modes=("fresh",),
         own=True,
     ),
+]
+
+PROCESSES += [
+    Row(
+        "kill all processes at once, the sandbox's own program too",
+        judge.ended_sandbox,
+        "-9|killed",
+        lacking("pid namespace", "own /proc"),
+        """
+        if os.fork() == 0: os.kill(-1, 9); os._exit(0)
+        for pid in range(1, 300):
+            if pid != os.getpid():
+                try: os.kill(pid, 9)
+                except OSError: pass
+        print('killed', flush=True); time.sleep(0.1)
+        """,
+        modes=("fresh",),
+    ),
+    Row(
+        "stop all processes, so that nobody keeps the time",
+        judge.ended_sandbox,
+        "timed out|tried",
+        lacking("pid namespace", "own /proc"),
+        """
+        for number in (signal.SIGSTOP, signal.SIGALRM):
+            for pid in range(1, 300):
+                if pid != os.getpid():
+                    try: os.kill(pid, number)
+                    except OSError: pass
+        print('tried', flush=True)
+        """,
+        limits=Limits(time_s=0.5),
+        own=True,
+    ),
+    Row(
+        "reach another sandbox: its sockets, its shared files, its processes",
+        judge.claimed,
+        "not reached",
+        Control("both as plain processes", plain_neighbours),
+        REACH,
+        play=play_neighbours,
+    ),
+]
+
+FORGERIES = [
+    Row(
+        "forge the host's answer: write a good outcome to every descriptor, then fail",
+        judge.forged,
+        ": 7]",
+        lacking("descriptors"),
+        FORGE,
+    ),
+    Row(
+        "forge the host's answer through the runner's descriptors and memory in /proc",
+        judge.forged,
+        ": 7]",
+        lacking("descriptors"),
+        """
+        for pid in [p for p in os.listdir('/proc') if p.isdigit() and int(p) != os.getpid()]:
+            for fd in range(64):
+                try: os.write(os.open('/proc/%s/fd/%d' % (pid, fd), os.O_WRONLY | os.O_NONBLOCK), b'x' * 100)
+                except OSError: pass
+            try: os.open('/proc/%s/mem' % pid, os.O_RDWR)
+            except OSError: pass
+        """
+        + FORGE,
+        own=True,
+    ),
+]
+
+COPIES = [
+    Row(
+        attempt,
+        judge.copied,
+        "not copied|failed|refused",
+        Control("by tar, without our checks", copy_by_tar),
+        code,
+        limits=Limits(scratch_mb=128, scratch_files=30000, memory_mb=512),
+        modes=("persistent",),
+        play=play_get,
+        own=own,
+    )
+    for attempt, code, own in (
+        (
+            "let get follow or carry a link to a file of the host",
+            "os.mkdir('out'); os.symlink(H['file'], 'out/link'); os.symlink('/', 'out/folder')",
+            False,
+        ),
+        (
+            "let get carry a FIFO and a socket",
+            "os.mkdir('out'); os.mkfifo('out/fifo'); socket.socket(socket.AF_UNIX).bind('out/socket')",
+            False,
+        ),
+        (
+            "let get fill the host's disk by a sparse file",
+            "os.mkdir('out'); os.truncate(os.open('out/large', os.O_CREAT | os.O_WRONLY), 64 * MIB)",
+            False,
+        ),
+        (
+            "let get make 20,000 files on the host",
+            "os.mkdir('out')\nfor n in range(20000): os.close(os.open('out/%d' % n, os.O_CREAT))",
+            False,
+        ),
+    )
 ]
 
 RIGHTS = [
@@ -811,5 +942,5 @@ won(found) if found else print('found nothing in', len(places()))
 ]
 
 ROWS = [
-    *SOCKETS, *FILES, *PROCESSES, *RIGHTS, *CALLS, *LIMITS, *LEFTOVERS, *MEMORY,
+    *SOCKETS, *FILES, *PROCESSES, *FORGERIES, *COPIES, *RIGHTS, *CALLS, *LIMITS, *LEFTOVERS, *MEMORY,
 ]  # fmt: skip

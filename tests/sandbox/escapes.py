@@ -13,6 +13,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tarfile
 import tempfile
 import textwrap
 import threading
@@ -25,6 +26,7 @@ from typing import Any, Literal
 from Daddy.core.errors import SandboxError
 from Daddy.sandbox.interfaces import Command, Limits, Outcome, Sandbox, SandboxSpec
 from tests.patience import until
+from tests.sandbox.weakened import without
 
 ROOT = Path(__file__).resolve().parents[2]
 SLACK = 1.15
@@ -176,9 +178,11 @@ class Host:
         self.by_path = self._listen(str(self.folder / "socket"), socket.AF_UNIX)
         (self.folder / "socket").chmod(0o777)
         self.udp = self._listen(("127.0.0.1", 0), kind=socket.SOCK_DGRAM)
+        self.free_port = _free_port()
         self.inherited = os.open(self.file, os.O_RDONLY)
         os.set_inheritable(self.inherited, True)
         os.environ["ESCAPES_SECRET"] = self.secret
+        self.make: MakeSandbox | None = None
         self._victim: subprocess.Popen[bytes] | None = None
 
     def _plant(self, path: Path, mode: int = 0o644) -> Path:
@@ -219,7 +223,7 @@ class Host:
             "home": str(self.home_file),
             "writable": str(self.writable),
             "victim": self.victim,
-            "hidden": self.secret[:7],
+            "port": self.free_port,
         }
 
     def close(self) -> None:
@@ -241,6 +245,11 @@ def _own_address() -> str:
         asked.connect(("192.0.2.1", 9))
         return str(asked.getsockname()[0])
     return "127.0.0.2"
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as asked:
+        return int(asked.getsockname()[1])
 
 
 def source_of(host: Host, code: str, nonce: str) -> str:
@@ -366,7 +375,7 @@ async def play_table(
     make: MakeSandbox, host: Host, rows: Sequence[Row], workers: int = 3
 ) -> list[Result]:
     """Play all rows in each of their modes: those judged by memory alone, the others at once."""
-    results = []
+    results, host.make = [], make
     for mode in ("fresh", "persistent"):
         wanted = [row for row in rows if mode in row.modes]
         results += await _play_rows(make, host, mode, [r for r in wanted if r.alone], 1)
@@ -447,6 +456,22 @@ async def _plain_process(source: str, folder: str, played: Played, user: int | N
         os.killpg(process.pid, signal.SIGKILL)
 
 
+def lacking(*protections: str) -> Control:
+    """Return a control in a fresh sandbox of bubblewrap that lacks protections."""
+
+    async def play(host: Host, row: Row, make: MakeSandbox) -> Played:
+        with without(*protections):
+            sandbox = await make(SandboxSpec())
+            try:
+                return await play_in(sandbox, host, row)
+            except SandboxError as error:
+                return Played(row.limits, text=f"the sandbox ended: {error}")
+            finally:
+                await sandbox.close()
+
+    return Control(f"in bubblewrap without {' and '.join(protections)}", play)
+
+
 def with_limits(text: str, **raised: Any) -> Control:
     """Return a control in a fresh sandbox of the same backend with a limit raised."""
 
@@ -496,4 +521,76 @@ async def in_a_terminal(host: Host, row: Row, _: MakeSandbox) -> Played:
     played.text = os.read(ours, 4096).decode(errors="replace")
     os.close(ours)
     os.close(theirs)
+    return played
+
+
+NEIGHBOUR = """
+libc.prctl(15, H['abstract'][7:19].encode(), 0, 0, 0)
+abstract, tcp = socket.socket(socket.AF_UNIX), socket.socket()
+abstract.bind('\\0neighbour-' + H['abstract']); abstract.listen()
+tcp.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1); tcp.bind(('127.0.0.1', H['port'])); tcp.listen()
+for path in ('/tmp/neighbour', '/dev/shm/neighbour'):
+    try: open(path, 'w').close()
+    except OSError: pass
+print('ready', flush=True)
+time.sleep(30)
+"""
+
+
+async def play_neighbours(host: Host, row: Row, sandbox: Sandbox) -> Played:
+    """Play a row beside a sandbox whose command listens, holds files and has a name."""
+    assert host.make
+    played = Played(row.limits, nonce=secrets.token_hex(8))
+    neighbour, ready = await host.make(SandboxSpec()), asyncio.Event()
+    command = Command(python=source_of(host, NEIGHBOUR, "0"))
+    listening = asyncio.ensure_future(
+        neighbour.run(command, Limits(time_s=60.0), lambda line: ready.set())
+    )
+    try:
+        await asyncio.wait_for(ready.wait(), 60)
+        played.add(await sandbox.run(Command(python=source_of(host, row.code, played.nonce))))
+    finally:
+        await neighbour.close()
+        await asyncio.gather(listening, return_exceptions=True)
+    return played
+
+
+async def plain_neighbours(host: Host, row: Row, make: MakeSandbox) -> Played:
+    """Play a row as a plain process beside another."""
+    source = source_of(
+        host, NEIGHBOUR.replace("('/tmp/neighbour', '/dev/shm/neighbour')", "()"), "0"
+    )
+    neighbour = await asyncio.create_subprocess_exec(
+        *(PYTHON, "-I", "-S", "-c", source), stdout=asyncio.subprocess.PIPE
+    )
+    try:
+        assert neighbour.stdout
+        assert await neighbour.stdout.readline() == b"ready\n"
+        return await plainly(host, replace(row, play=None), make)
+    finally:
+        neighbour.kill()
+        await neighbour.wait()
+
+
+async def play_get(host: Host, row: Row, sandbox: Sandbox) -> Played:
+    """Let a command make the folder ``out``, and get it."""
+    played = Played(row.limits, nonce=secrets.token_hex(8))
+    code = f"import shutil; shutil.rmtree('out', ignore_errors=True)\n{row.code}"
+    played.add(await sandbox.run(Command(python=source_of(host, code, "0")), row.limits))
+    try:
+        await sandbox.get("/tmp/out", host.folder / "got")
+    except SandboxError as error:
+        played.text += f"get: {error}"
+    return played
+
+
+async def copy_by_tar(host: Host, row: Row, make: MakeSandbox) -> Played:
+    """Make the same folder as a plain process, and copy it by tar."""
+    played = Played(row.limits, nonce=secrets.token_hex(8))
+    with tempfile.TemporaryDirectory(dir=host.folder) as folder:
+        await _plain_process(source_of(host, row.code, "0"), folder, played, None)
+        with tarfile.open(f"{folder}/tar", "w") as tar:
+            tar.add(f"{folder}/out", "got")
+        with tarfile.open(f"{folder}/tar") as tar:
+            tar.extractall(host.folder)
     return played
