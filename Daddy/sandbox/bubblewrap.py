@@ -1,93 +1,177 @@
-"""Adapter for bubblewrap: makes sandboxes of Linux namespaces, without root and without Docker."""
+"""Adapter for bubblewrap: makes sandboxes of Linux namespaces, without root and without Docker.
 
+bubblewrap gives the runner its own users, files, processes, network and host name. The runner has
+three capabilities, which count inside only: it makes the namespaces of commands with them and reads
+their memory, and no command has any. As root each sandbox runs as a user id of its own.
+"""
+
+import asyncio
 import os
+import platform
+import py_compile
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 from Daddy.core.errors import SandboxError
-from Daddy.sandbox.interfaces import Isolation, SandboxSpec
-from Daddy.sandbox.runner_client import RUNNER, RunnerSandbox, runner_argv, start_runner
+from Daddy.core.run_subprocess import run_command
+from Daddy.sandbox.image import Image, load_image
+from Daddy.sandbox.interfaces import Command, Isolation, SandboxSpec
+from Daddy.sandbox.runner_client import (
+    FILES,
+    RUNNER,
+    Mode,
+    RunnerSandbox,
+    runner_argv,
+    start_runner,
+)
+from Daddy.sandbox.unprivileged_user import release_user, reserve_user
 
-_UNPRIVILEGED = 64000
-
-
-def host_image() -> list[str]:
-    links = [
-        p
-        for n in ("bin", "sbin", "lib", "lib64")
-        for p in ("--symlink", f"usr/{n}", f"/{n}")
-        if Path("/", n).is_symlink()
-    ]
-    return [
-        "--ro-bind",
-        "/usr",
-        "/usr",
-        *links,
-        "--ro-bind-try",
-        "/etc/alternatives",
-        "/etc/alternatives",
-        "--ro-bind-try",
-        "/etc/ld.so.cache",
-        "/etc/ld.so.cache",
-    ]
+_CAPABILITIES = ("CAP_SYS_ADMIN", "CAP_SETPCAP", "CAP_SYS_PTRACE")
+_INSIDE = "/run/sandbox"
+"""Folder of the runner inside."""
+_USER_INSIDE = "1000"
+_DISABLES_NAMESPACES = (0, 8)
+"""First version of bubblewrap that can forbid user namespaces; the filter of commands does too."""
+_COUNTS_IN_NAMESPACE = (5, 14)
+"""First Linux that counts a user's processes in a user namespace apart from all others."""
+_INSTALL = "install bubblewrap (sudo apt install bubblewrap), or see python -m Daddy.sandbox probe"
+_CHILD_S = 60.0
 
 
-def bubblewrap_argv(spec: SandboxSpec) -> list[str]:
-    argv = [
-        "bwrap",
-        "--unshare-all",
-        "--unshare-user",
-        "--disable-userns",
-        "--die-with-parent",
-        "--new-session",
-        "--clearenv",
-        "--uid",
-        "1000",
-        "--gid",
-        "1000",
-        "--hostname",
-        "sandbox",
-        "--cap-add",
-        "CAP_SYS_ADMIN",
-        "--cap-add",
-        "CAP_SETPCAP",
-        "--cap-add",
-        "CAP_SYS_PTRACE",
-        *host_image(),
-        "--proc",
-        "/proc",
-        "--dev",
-        "/dev",
-        "--dir",
-        "/tmp",
-        "--dir",
-        "/files",
-    ]
+def bubblewrap_argv(
+    spec: SandboxSpec,
+    image: Image,
+    files: Mapping[str, int],
+    program: str = "bwrap",
+    version: tuple[int, ...] = _DISABLES_NAMESPACES,
+) -> list[str]:
+    """Return the command line up to the runner's.
+
+    `files` are the runner's files: path inside, and the descriptor that gives the content.
+    """
+    argv = [program, "--unshare-all", "--unshare-user", "--die-with-parent", "--new-session"]
+    argv += ["--disable-userns"] if version >= _DISABLES_NAMESPACES else []
+    argv += ["--clearenv", "--hostname", "sandbox", "--uid", _USER_INSIDE, "--gid", _USER_INSIDE]
+    argv += [part for name in _CAPABILITIES for part in ("--cap-add", name)]
+    for source, target in image.binds:
+        argv += ["--ro-bind", str(source), target]
+    for path, content in image.links:
+        argv += ["--symlink", content, path]
     for folder in spec.read_only:
         argv += ["--ro-bind", str(folder), str(folder)]
-    argv += ["--ro-bind", str(RUNNER), "/run/sandbox/runner", "--remount-ro", "/"]
-    return [*argv, *runner_argv("/usr/bin/python3", "/run/sandbox", _mode(spec), spec.lifetime_s)]
+    argv += ["--proc", "/proc", "--dev", "/dev", "--dir", "/tmp", "--dir", FILES]  # noqa: S108
+    for target, descriptor in files.items():
+        argv += ["--file", str(descriptor), target]
+    return [*argv, "--remount-ro", "/", "--chdir", "/", "--"]
 
 
-def _mode(spec):
-    return "persistent" if spec.persistent else "fresh"
+@cache
+def _runner_files() -> Mapping[str, bytes]:
+    """Return the runner's modules by their path inside, also compiled.
+
+    They are copied, so that the user of a sandbox needs no right to enter our folder. A Python
+    inside of another version ignores the compiled ones.
+    """
+    found = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for module in sorted(RUNNER.glob("*.py")):
+            inside = f"{_INSIDE}/runner/{module.name}"
+            compiled = f"{folder}/{module.name}c"
+            mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
+            py_compile.compile(str(module), compiled, inside, True, invalidation_mode=mode)
+            cached = f"{module.stem}.{sys.implementation.cache_tag}.pyc"
+            found[inside] = module.read_bytes()
+            found[f"{_INSIDE}/runner/__pycache__/{cached}"] = Path(compiled).read_bytes()
+    return found
+
+
+def parse_version(text: str) -> tuple[int, ...]:
+    """Return the numbers of a version as a program or a kernel prints it."""
+    found = re.search(r"\d+(\.\d+)+", text)
+    return tuple(map(int, found[0].split("."))) if found else (0,)
 
 
 class BubblewrapBackend:
-    """Makes sandboxes with bubblewrap."""
+    """Makes sandboxes with bubblewrap. `program` is its name or path."""
 
     name = "bubblewrap"
 
-    def __init__(self) -> None:
-        self._next = 0
+    def __init__(self, program: str = "bwrap") -> None:
+        self._program = program
+        self._isolation: Isolation | None = None
+        self._images: dict[str, Image] = {}
+        self._version: tuple[int, ...] = ()
 
     def isolation(self) -> Isolation:
-        return Isolation("confined")
+        """Return how far it confines, after trying a command in a sandbox of the image host."""
+        if not self._isolation:
+            with ThreadPoolExecutor(1) as thread:  # the caller's own loop may be running
+                missing = thread.submit(asyncio.run, self._try()).result()
+            self._isolation = Isolation("partly" if missing else "confined", missing)
+        return self._isolation
+
+    async def _try(self) -> tuple[str, ...]:
+        sandbox = await self.create(SandboxSpec(lifetime_s=2 * _CHILD_S))
+        try:
+            outcome = await sandbox.run(Command(python="print(1)"))
+        finally:
+            await sandbox.close()
+        if outcome.stdout != b"1\n":
+            raise SandboxError(f"a command in a sandbox ended wrong: {outcome}", _INSTALL)
+        return sandbox.missing
 
     async def create(self, spec: SandboxSpec) -> RunnerSandbox:
-        options = {}
-        if os.geteuid() == 0:
-            uid = _UNPRIVILEGED + self._next
-            self._next = (self._next + 1) % 1000
-            options = {"user": uid, "group": uid, "extra_groups": []}
-        return await start_runner(bubblewrap_argv(spec), _mode(spec), **options)
+        """Make a sandbox that has answered once. Raises SandboxError."""
+        version = self._find()
+        if spec.image not in self._images:
+            self._images[spec.image] = await asyncio.to_thread(load_image, spec.image)
+        image = self._images[spec.image]
+        mode: Mode = "persistent" if spec.persistent else "fresh"
+        count = _must_count()
+        inside = runner_argv(image.python, _INSIDE, mode, spec.lifetime_s, count_processes=count)
+        files = {path: _memory_file(content) for path, content in _runner_files().items()}
+        try:
+            argv = bubblewrap_argv(spec, image, files, self._program, version)
+            options, on_close = _become_nobody()
+            options["pass_fds"] = tuple(files.values())
+            return await start_runner([*argv, *inside], mode, on_close, **options)
+        finally:
+            for descriptor in files.values():
+                os.close(descriptor)
+
+    def _find(self) -> tuple[int, ...]:
+        """Return the version of bubblewrap. Raises SandboxError if there is none here."""
+        if not self._version:
+            if sys.platform != "linux" or not shutil.which(self._program):
+                raise SandboxError(f"{self._program} is not on this machine", _INSTALL)
+            told = run_command([self._program, "--version"], _CHILD_S)
+            self._version = parse_version(told.stdout)
+        return self._version
+
+
+def _become_nobody() -> tuple[dict[str, Any], Callable[[], None]]:
+    """Return how to start a process as an unprivileged user, and what to call at its end."""
+    if os.geteuid():
+        return {}, lambda: None
+    user = reserve_user()
+    options: dict[str, Any] = {"user": user, "group": user, "extra_groups": ()}
+    return options, partial(release_user, user)
+
+
+def _must_count() -> bool:
+    """Tell that the kernel's limit of processes would count others than a sandbox's."""
+    return os.geteuid() != 0 and parse_version(platform.release()) < _COUNTS_IN_NAMESPACE
+
+
+def _memory_file(content: bytes) -> int:
+    file = os.memfd_create("runner")
+    os.write(file, content)
+    os.lseek(file, 0, os.SEEK_SET)
+    return file

@@ -7,7 +7,6 @@ untrusted code: headers, sizes and values are checked, and a runner that breaks 
 import asyncio
 import contextlib
 import json
-import math
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import asdict
@@ -40,11 +39,25 @@ _ANSWER_S = 60.0
 """Seconds over a command's time after which a runner that gives no outcome is killed."""
 _START_S = 60.0
 _CLOSE_S = 5.0
+_DEFAULT_LIMITS = Limits()
 _COPY = Limits(time_s=600.0, memory_mb=256, scratch_mb=1 << 20)
 _TAR_OVERHEAD = MAX_FILES * 3 * 512 + MIB
 """Bytes of headers and padding in the largest archive."""
 _MODULES = "import sys; sys.path.insert(0, sys.argv[1]); from runner.serve import main; "
+_NUMBERS: dict[str, tuple[type, int]] = {
+    "exit_code": (int, -64),
+    "lost_bytes": (int, 0),
+    "seconds": (float, 0),
+    "cpu_seconds": (float, 0),
+    "peak_mb": (int, 0),
+}
+"""Numbers of an outcome with their type and smallest value."""
+_LARGEST = 1 << 62
 _REMEDY = "make a new sandbox"
+
+
+def _do_nothing() -> None:
+    """Stand in for what is not asked for."""
 
 
 def runner_argv(
@@ -91,25 +104,15 @@ class LineSplitter:
 
 def read_outcome(claim: dict[str, Any], kept: dict[str, bytearray]) -> Outcome:
     """Return the outcome that a runner claims. Raises SandboxError for a value that cannot be."""
-    integers = [claim.get(name) for name in ("exit_code", "lost_bytes", "peak_mb")]
-    seconds = [claim.get(name) for name in ("seconds", "cpu_seconds")]
-    sound = (
-        claim.get("ending") in get_args(Ending)
-        and all(type(value) is int and -64 <= value < 1 << 62 for value in integers)
-        and all(type(value) is float and 0 <= value < math.inf for value in seconds)
+    numbers: dict[str, Any] = {name: claim.get(name) for name in _NUMBERS}
+    sound = claim.get("ending") in get_args(Ending) and all(
+        type(numbers[name]) is kind and least <= numbers[name] < _LARGEST
+        for name, (kind, least) in _NUMBERS.items()
     )
     if not sound:
         raise SandboxError("the sandbox's answer makes no sense", _REMEDY)
-    exit_code, lost_bytes, peak_mb = integers
-    return Outcome(
-        claim["ending"],
-        exit_code,
-        lost_bytes=lost_bytes,
-        seconds=claim["seconds"],
-        cpu_seconds=claim["cpu_seconds"],
-        peak_mb=peak_mb,
-        **{name: bytes(data) for name, data in kept.items()},
-    )
+    output: dict[str, Any] = {name: bytes(data) for name, data in kept.items()}
+    return Outcome(claim["ending"], **output, **numbers)
 
 
 class RunnerSandbox:
@@ -118,8 +121,8 @@ class RunnerSandbox:
     def __init__(
         self,
         process: asyncio.subprocess.Process,
-        mode: Mode,
-        on_close: Callable[[], None] = lambda: None,
+        mode: Mode = "fresh",
+        on_close: Callable[[], None] = _do_nothing,
     ) -> None:
         assert process.stdin
         assert process.stdout
@@ -129,7 +132,7 @@ class RunnerSandbox:
         self.missing: tuple[str, ...] = ()
 
     async def run(
-        self, command: Command, limits: Limits = Limits(), on_line: OnLine | None = None
+        self, command: Command, limits: Limits = _DEFAULT_LIMITS, on_line: OnLine | None = None
     ) -> Outcome:
         """Run a command to its end. A cancelled call ends the sandbox."""
         specification = {name: getattr(command, name) for name in ("argv", "python", "folder")}
@@ -201,7 +204,8 @@ class RunnerSandbox:
             await self._process.wait()
         finally:
             self._kill("it was closed")
-            self._on_close()
+            on_close, self._on_close = self._on_close, _do_nothing
+            on_close()
 
     async def start(self) -> None:
         """Wait for the runner's first answer."""
@@ -288,8 +292,8 @@ def _check_copy(outcome: Outcome) -> None:
 
 async def start_runner(
     argv: Sequence[str],
-    mode: Mode,
-    on_close: Callable[[], None] = lambda: None,
+    mode: Mode = "fresh",
+    on_close: Callable[[], None] = _do_nothing,
     **options: Any,
 ) -> RunnerSandbox:
     """Start the process that holds a runner and wait until it has answered.

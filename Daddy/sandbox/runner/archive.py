@@ -6,6 +6,7 @@ Every part of a path is opened by itself below the folder before it, and no link
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 import sys
@@ -47,10 +48,8 @@ def _enter(folder: int, parts: list[str]) -> tuple[int, str]:
 
 
 def _open_folder(folder: int, name: str) -> int:
-    try:
+    with contextlib.suppress(FileExistsError):
         os.mkdir(name, 0o755, dir_fd=folder)
-    except FileExistsError:
-        pass
     return os.open(name, _FOLDER, dir_fd=folder)
 
 
@@ -67,10 +66,8 @@ def _write(stream: Any, member: Any, folder: int, name: str) -> None:
 
 
 def _write_file(source: Any, mode: int, folder: int, name: str) -> None:
-    try:
+    with contextlib.suppress(FileNotFoundError):
         os.unlink(name, dir_fd=folder)
-    except FileNotFoundError:
-        pass
     with os.fdopen(os.open(name, _NEW_FILE, mode, dir_fd=folder), "wb") as file:
         while piece := source.read(_PIECE):
             file.write(piece)

@@ -12,7 +12,8 @@ import select
 import signal
 import struct
 import time
-from typing import Any, Callable, NoReturn
+from collections.abc import Callable
+from typing import Any, NoReturn
 
 from . import kernel, namespaces
 from .host_channel import HostChannel
@@ -25,9 +26,6 @@ _STREAMS = ("stdout", "stderr", "result")
 _NEW = kernel.NEW_PIDS | kernel.NEW_MOUNTS | kernel.NEW_IPC
 CORES = os.cpu_count() or 1
 
-Body = Callable[["list[int]"], None]
-"""Becomes the command in a process of its own; gets the descriptors of input and outputs."""
-
 
 class CommandRun:
     """One command from its start to its outcome."""
@@ -39,11 +37,15 @@ class CommandRun:
         self._fresh, self._lines, self._count = fresh, lines, False
         self.memory: MemoryUse
         self._seen = dict.fromkeys(_STREAMS, 0)
-        self._ending, self._status, self._peak = "exited", None, 0
-        self._cpu_seconds = 0.0
+        self._ending, self._peak, self._cpu_seconds = "exited", 0, 0.0
+        self._status: int | None = None
 
-    def start(self, body: Body, given: int, *, confined: bool) -> None:
-        """Start it with `given` as its standard input; `confined` takes its rights away."""
+    def start(self, body: Callable[[list[int]], None], given: int, *, confined: bool) -> None:
+        """Start it in a process of its own, with `given` as its standard input.
+
+        There `body` gets the descriptors of input, outputs and result; `confined` processes have
+        lost their capabilities by then.
+        """
         self._began = time.monotonic()
         self._deadline = self._began + self._limits["time_s"]
         pipes = [os.pipe() for _ in (*_STREAMS, "report")]
@@ -55,11 +57,13 @@ class CommandRun:
             os.close(writable)
             os.set_blocking(readable, False)
         self._report = pipes[-1][0]
-        self._pipes = {pipe[0]: name for pipe, name in zip(pipes, _STREAMS)}
+        self._pipes = {pipes[at][0]: name for at, name in enumerate(_STREAMS)}
         self._open = set(self._pipes)
         self._look_at = self._began + next_look_s(0, self._limits["memory_mb"] << 20, CORES)
 
-    def _live(self, body: Body, descriptors: list[int], *, confined: bool) -> NoReturn:
+    def _live(
+        self, body: Callable[[list[int]], None], descriptors: list[int], *, confined: bool
+    ) -> NoReturn:
         """Be the init process of the command, or the command itself."""
         report = descriptors.pop()
         try:
@@ -128,7 +132,8 @@ class CommandRun:
             self._look()
         if self._ending != "exited":
             return 1.0
-        return max(min(self._deadline, self._look_at) - now, 0.0)
+        wait_s: float = min(self._deadline, self._look_at) - now
+        return max(wait_s, 0.0)
 
     def _look(self) -> None:
         limit = self._limits["memory_mb"] << 20
@@ -186,7 +191,7 @@ class CommandRun:
             return {"broken": report.decode(errors="replace")}
         status: Any = self._status
         if self._fresh:
-            status = struct.unpack("=i", report)[0] if len(report) == 4 else signal.SIGKILL
+            status = struct.unpack("=i", report)[0] if report else signal.SIGKILL
         killed = self._ending != "exited"
         return {
             "ending": self._ending,

@@ -10,7 +10,8 @@ import contextlib
 import json
 import os
 import select
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 _BUFFER_BYTES = 64 * 1024
 _HEADER_BYTES = 4096

@@ -55,7 +55,7 @@ def new_mount_namespace() -> None:
 
 
 def mount(source: str, target: str, kind: str = "", flags: int = 0, options: str = "") -> None:
-    """Mount as mount(2) does; an empty `kind` or `options` is no argument."""
+    """Make or change a mount; an empty `kind` or `options` is no argument."""
     texts = [text.encode() or None for text in (source, target, kind, options)]
     result = _c.mount(texts[0], texts[1], texts[2], ctypes.c_ulong(flags), texts[3])
     _check(result, f"mount {target}")

@@ -86,7 +86,8 @@ def run_source(source: str) -> int:
     except BaseException as error:  # noqa: BLE001
         code = 1
         trace = error.__traceback__
-        sys.excepthook(type(error), error, trace.tb_next if trace else None)
+        error = error.with_traceback(trace.tb_next if trace else None)
+        sys.excepthook(type(error), error, error.__traceback__)
     return _finish(code)
 
 

@@ -1,27 +1,32 @@
 """Adapter for /proc: measures the memory that processes take of the host.
 
 Counted are anonymous memory (in swap too), page tables, pipes, sockets, the kernel's records of
-mappings, and the scratch files. The first sum is quick and no lower than the truth: memory that
-processes share after a fork counts for each of them, and every descriptor as a socket. Only when it
-is over the limit the exact sum is taken.
+mappings, and the scratch files. A look is quick and never too low: memory that processes share
+after a fork counts for each of them, and every descriptor as a socket. Only when that is over the
+limit they are stopped for the exact sum, and go on if it is not.
 """
 
 from __future__ import annotations
 
-import os
-from typing import Callable, Iterable
-
 import _socket
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Callable, Iterable
 
 _PIPE_BYTES = 64 * 1024
 _MAPPING_BYTES = 256
 """Kernel memory of one mapping: vm_area_struct and its share of the tree."""
-_COUNTED = (b"RssAnon:", b"VmPTE:", b"VmSwap:")
+_COUNTED = (b"VmPTE:", b"VmSwap:")
 _HIDDEN = b"/dev/zero (deleted)"
 """Name of shared anonymous memory, which stays in use after it is unmapped: never allowed."""
 _GROWTH_PER_CORE = 2 << 30
 """Bytes a second that a core can take of fresh memory at most."""
 _SHORTEST_S, _LONGEST_S = 0.001, 0.02
+_THOROUGH_S = 0.01
+"""Seconds between two readings of what is no anonymous memory: those take longer."""
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 BEYOND = 1 << 62
 """Memory of processes that hold memory in a way that cannot be measured."""
 
@@ -31,15 +36,37 @@ class MemoryUse:
 
     def __init__(self, processes: Callable[[], Iterable[int]], scratch: str = "") -> None:
         self._processes, self._scratch = processes, scratch
+        self._others, self._thorough_at = 0, 0.0
 
     def measure(self, limit: int) -> tuple[int, int]:
         """Return the bytes in use, exact if near `limit` or over it, and the processes' number."""
         pids = list(self._processes())
-        scratch = _scratch_bytes(self._scratch)
-        total = scratch + sum(_most_of(pid) for pid in pids)
+        now = time.monotonic()
+        if now >= self._thorough_at:
+            self._others = sum(_besides_anonymous(pid) for pid in pids)
+            self._thorough_at = time.monotonic() + _THOROUGH_S
+        total = _scratch_bytes(self._scratch) + sum(map(_anonymous, pids)) + self._others
         if limit < total < BEYOND:
-            total = scratch + _exact(pids)
+            total = self._measure_stopped(limit)
         return total, len(pids)
+
+    def _measure_stopped(self, limit: int) -> int:
+        """Stop all processes, parents first, so that they cannot grow while they are measured.
+
+        They go on in the opposite order: a shell never sees that its child was stopped.
+        """
+        seen: set[int] = set()
+        stopped: list[int] = []
+        while new := [pid for pid in self._processes() if pid not in seen]:
+            for pid in new:
+                seen.add(pid)
+                if not _is_stopped(pid) and _signal(pid, signal.SIGSTOP):
+                    stopped.append(pid)
+        total = _scratch_bytes(self._scratch) + _exact(list(seen))
+        if total <= limit:
+            for pid in reversed(stopped):
+                _signal(pid, signal.SIGCONT)
+        return total
 
 
 def next_look_s(used: int, limit: int, cores: int, longest_s: float = _LONGEST_S) -> float:
@@ -57,8 +84,17 @@ def _scratch_bytes(path: str) -> int:
     return (status.f_blocks - status.f_bfree) * status.f_frsize
 
 
-def _most_of(pid: int) -> int:
-    """Return an upper bound of a process's memory; 0 if it ended."""
+def _anonymous(pid: int) -> int:
+    """Return the anonymous memory of a process; 0 if it ended."""
+    try:
+        _, resident, shared, _ = _read(f"/proc/{pid}/statm").split(b" ", 3)
+    except (OSError, ValueError):
+        return 0
+    return (int(resident) - int(shared)) * _PAGE_BYTES
+
+
+def _besides_anonymous(pid: int) -> int:
+    """Return an upper bound of a process's other memory; 0 if it ended."""
     try:
         maps = _read(f"/proc/{pid}/maps")
         if _HIDDEN in maps:
@@ -75,12 +111,26 @@ def _count_descriptors(folder: str) -> int:
     return os.stat(folder).st_size or len(os.listdir(folder))  # noqa: PTH116, PTH208
 
 
+def _is_stopped(pid: int) -> bool:
+    try:
+        return b"State:\tT" in _read(f"/proc/{pid}/status")
+    except OSError:
+        return True
+
+
+def _signal(pid: int, number: int) -> bool:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, number)
+        return True
+    return False
+
+
 def _exact(pids: list[int]) -> int:
     total, targets = _tcp_bytes(), set()
     for pid in pids:
         try:
             maps = _read(f"/proc/{pid}/maps").count(b"\n") * _MAPPING_BYTES
-            status = _kib(_read(f"/proc/{pid}/status"), _COUNTED[1:])
+            status = _kib(_read(f"/proc/{pid}/status"), _COUNTED)
             total += maps + status + _kib(_read(f"/proc/{pid}/smaps_rollup"), (b"Pss_Anon:",))
             targets |= set(_targets(f"/proc/{pid}/fd"))
         except OSError:

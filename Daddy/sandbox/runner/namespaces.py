@@ -8,6 +8,7 @@ sandbox, one for all), which holds both /tmp and /dev/shm.
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 from . import kernel
 
@@ -33,8 +34,8 @@ def prepare_mounts() -> int:
 
 
 def _close_writable_mounts() -> None:
-    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as lines:
-        mounts = [line.split(" ")[4:6] for line in lines]
+    table = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape")
+    mounts = [line.split(" ")[4:6] for line in table.splitlines()]
     for point, options in mounts:
         if "rw" in options.split(","):
             kept = {**_KEPT, **_ACCESS_TIMES}
@@ -48,12 +49,12 @@ def remount_read_only(point: str, flags: int = _SAFE) -> None:
 
 
 def _unescape(point: str) -> str:
-    """Return a mount point of mountinfo(5), where a space is ``\\040``."""
+    """Return a mount point as mountinfo(5) writes it: a space in octal, after a backslash."""
     return point.encode("latin-1", "surrogateescape").decode("unicode_escape")
 
 
 def _mount_files() -> int:
-    """Mount FILES twice: the upper mount is read-only, the lower one is for who has a descriptor."""
+    """Mount FILES twice: the upper mount is read-only, a descriptor leads to the lower one."""
     options = f"size={_FILES_BYTES},nr_inodes={_FILES_COUNT},mode=0755"
     kernel.mount("tmpfs", FILES, "tmpfs", _SAFE, options)
     descriptor = os.open(FILES, os.O_RDONLY | os.O_DIRECTORY)
@@ -68,7 +69,7 @@ def mount_scratch(megabytes: int, files: int) -> None:
     kernel.mount("tmpfs", "/tmp", "tmpfs", _SAFE, f"{options},mode=0755")  # noqa: S108
     for name in ("/tmp/tmp", "/tmp/shm"):  # noqa: S108
         os.mkdir(name)  # noqa: PTH102
-        os.chmod(name, 0o1777)  # noqa: PTH101
+        os.chmod(name, 0o1777)  # noqa: PTH101, S103 - as every /tmp
     kernel.mount("/tmp/shm", "/dev/shm", flags=kernel.BIND)  # noqa: S108
     kernel.mount("/tmp/tmp", "/tmp", flags=kernel.BIND)  # noqa: S108
 

@@ -16,10 +16,11 @@ import platform
 import select
 import signal
 import sys
-from typing import Any, Iterator, NoReturn
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn
 
 from . import archive, kernel, launch, namespaces, syscall_filter
-from .command_run import CORES, Body, CommandRun, reap_children, reset_signals
+from .command_run import CORES, CommandRun, reap_children, reset_signals
 from .host_channel import HostChannel, HostGoneError
 from .memory_use import MemoryUse, next_look_s
 
@@ -93,7 +94,13 @@ class Runner:
             return self._watch(body, nothing)
 
     def _watch(
-        self, body: Body, given: int, *, lines: bool = False, fresh: bool = False, feed: Any = None
+        self,
+        body: Callable[[list[int]], None],
+        given: int,
+        *,
+        lines: bool = False,
+        fresh: bool = False,
+        feed: Callable[[], None] | None = None,
     ) -> dict[str, Any]:
         if self._mode == "persistent":
             with contextlib.suppress(OSError):  # more than that is in use

@@ -18,7 +18,6 @@ _ALLOW, _ERROR, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
 _LOAD, _AND, _IF_EQUAL, _IF_AT_LEAST, _RETURN = 0x20, 0x54, 0x15, 0x35, 0x06
 
 _REFUSED = {
-    # name: (x86-64, aarch64)
     "acct": (163, 89),
     "add_key": (248, 217),
     "adjtimex": (159, 171),
@@ -83,6 +82,7 @@ _REFUSED = {
     "vhangup": (153, 58),
     "vmsplice": (278, 75),  # a pipe would hold on to a huge page of 2 MiB in each of its slots
 }
+"""Numbers of refused calls on x86-64 and aarch64."""
 
 
 class Condition(NamedTuple):
@@ -148,8 +148,9 @@ def _instructions(architecture: int, column: int) -> Iterator[tuple[int, int, in
     yield (_IF_AT_LEAST, 0, 1, _X32)
     yield (_RETURN, 0, 0, _KILL)
     for numbers in _REFUSED.values():
-        if numbers[column] is not None:
-            yield (_IF_EQUAL, 0, 1, numbers[column])
+        number = numbers[column]
+        if number is not None:
+            yield (_IF_EQUAL, 0, 1, number)
             yield (_RETURN, 0, 0, _ERROR | EPERM)
     for rule in _RULES:
         yield from _rule(rule, column)
