@@ -9,7 +9,6 @@ import contextlib
 import secrets
 import socket
 import tempfile
-import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,13 +41,17 @@ class PlantedHost:
     listener: socket.socket
     file: Path
     victim: asyncio.subprocess.Process
-    seconds: float = 0.0
     outcomes: list[Outcome] = field(default_factory=list)
+
+    @property
+    def last(self) -> Outcome:
+        """Return the outcome of the last command."""
+        return self.outcomes[-1]
 
     @property
     def text(self) -> str:
         """Return the last output, with no character that a terminal obeys."""
-        last = self.outcomes[-1]
+        last = self.last
         text = (last.stdout[-2000:] + b" " + last.stderr[-2000:]).decode(errors="replace")
         return "".join(letter if letter.isprintable() else " " for letter in text)
 
@@ -80,13 +83,15 @@ def _counted(most: float, unit: str) -> Judge:
     """Judge by the number that the attempt reached and printed."""
 
     def judge(host: PlantedHost) -> tuple[bool, str]:
-        return 0 < host.number <= most, f"stopped at {host.number} {unit}"
+        if not host.number:
+            return False, f"no answer: {host.last.ending} {host.text[:60].strip()}"
+        return host.number <= most, f"stopped at {host.number} {unit}"
 
     return judge
 
 
 def _filled_memory(host: PlantedHost) -> tuple[bool, str]:
-    reached = host.outcomes[-1].stdout.count(b".")
+    reached = host.last.stdout.count(b".")
     return 0 < reached <= LIMITS.memory_mb * _SLACK, f"stopped at {reached} MB"
 
 
@@ -124,12 +129,12 @@ def _wrote(host: PlantedHost) -> tuple[bool, str]:
 
 
 def _ended_in_time(host: PlantedHost) -> tuple[bool, str]:
-    last = host.outcomes[-1]
-    return last.ending == "timed out", f"{last.ending} after {last.seconds:.1f} s"
+    how = f"{host.last.ending} after {host.last.seconds:.1f} s"
+    return host.last.ending == "timed out", how
 
 
 def _cut_output(host: PlantedHost) -> tuple[bool, str]:
-    kept = len(host.outcomes[-1].stdout)
+    kept = len(host.last.stdout)
     return 0 < kept <= LIMITS.output_bytes, f"{kept // 1024} KiB of 8 MiB kept"
 
 
@@ -323,14 +328,12 @@ def _sleep_of(token: str) -> str:
 async def _make_attempt(
     sandbox: Sandbox, attempt: Attempt, host: PlantedHost, backend: str
 ) -> Check:
-    began = time.monotonic()
     try:
         for source in filter(None, (attempt.source, attempt.then)):
             command = Command(python=_source(source, host))
             host.outcomes.append(await sandbox.run(command, attempt.limits))
     except SandboxError as error:
         return Check(attempt.tried, False, f"the sandbox ended: {error.message}")
-    host.seconds = time.monotonic() - began
     with contextlib.suppress(asyncio.TimeoutError):  # a signal to the victim is on its way
         await asyncio.wait_for(host.victim.wait(), 0.01)
     held, how = attempt.judge(host)

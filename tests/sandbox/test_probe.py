@@ -155,7 +155,6 @@ def test_a_failed_line_is_shown_in_red() -> None:
     console = Console(record=True, force_terminal=True, width=200, file=open(os.devnull, "w"))  # noqa: PTH123, SIM115
     with without("network namespace"):
         checks = probe_and_show(BubblewrapBackend(), "host", console)
-    failed = [check.tried for check in checks if not check.held]
-    assert failed == ["connect to a listener on the host"]
-    (line,) = [s for s in console.export_text(styles=True).splitlines() if "FAILED" in s]
-    assert line.startswith("\x1b[1;31mFAILED")
+    assert "connect to a listener on the host" in [c.tried for c in checks if not c.held]
+    lines = [line for line in console.export_text(styles=True).splitlines() if "listener" in line]
+    assert lines[0].lstrip().startswith("\x1b[1;31mFAILED"), lines
