@@ -145,6 +145,7 @@ class CommandRun:
         self._peak = max(self._peak, min(used, 2 * limit))
         if used > limit:
             self._kill("out of memory")
+            end_all_others()
         elif self._count and processes > self._limits["processes"]:
             self.end_processes()
         self._look_at = time.monotonic() + next_look_s(used, limit, CORES)
@@ -205,6 +206,13 @@ class CommandRun:
             "cpu_seconds": self._cpu_seconds,
             "peak_mb": self._peak >> 20,
         }
+
+
+def end_all_others() -> None:
+    """Kill all processes of a persistent sandbox but its init process, which alone may do so."""
+    if os.getpid() == 1:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(-1, signal.SIGKILL)
 
 
 def reap_children(wake: int) -> list[tuple[int, int, Any]]:

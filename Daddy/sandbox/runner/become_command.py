@@ -22,7 +22,7 @@ _NOT_RUN = 127
 ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/tmp", "LANG": "C.UTF-8"}  # noqa: S108
 
 
-def become_command(
+def replace_process(
     specification: int, descriptors: list[int], limits: dict[str, int], program: bytes | None
 ) -> NoReturn:
     """Run the command that the file `specification` describes."""
