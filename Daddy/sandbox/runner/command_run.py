@@ -86,8 +86,10 @@ class CommandRun:
             os.setsid()
             body(descriptors)
         except BaseException as error:  # noqa: BLE001 - whatever it is, nothing ran unconfined
-            os.write(report, f"broken: {error!r}".encode()[:500])
-        os._exit(1)
+            with contextlib.suppress(OSError):
+                os.write(report, f"broken: {error!r}".encode()[:500])
+        finally:
+            os._exit(1)
 
     def watch(self, *, count: bool) -> dict[str, Any]:
         """Watch it to its end and return the outcome; `count` its processes, too."""
@@ -227,17 +229,17 @@ def reap_children(wake: int) -> list[tuple[int, int, Any]]:
 
 
 def _reset_signals() -> None:
-    """Undo what the runner set. The module signal would take longer: it makes enumerations."""
+    """Take back all handlers, without which no signal from inside hurts an init process.
+
+    The module signal would take longer: it makes enumerations.
+    """
     _signal.set_wakeup_fd(-1)
     _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
+    _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
 
 
 def _reap_until(pid: int) -> int:
-    """Wait for all children that end, as the first process of a namespace must, until `pid`.
-
-    A signal without a handler cannot hurt it.
-    """
-    _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
+    """Wait for all children that end, as the first process of a namespace must, until `pid`."""
     while True:
         ended, status = os.wait()
         if ended == pid:

@@ -66,9 +66,12 @@ def die_with_parent() -> None:
     _prctl(_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def hide_memory() -> None:
-    """Close this process to others of its user: memory, descriptors, links of /proc."""
-    _prctl(_SET_DUMPABLE, 0)
+def set_open_to_others(is_open: bool) -> None:
+    """Open or close this process to others of its user: its memory, descriptors, files of /proc.
+
+    A program that is executed is open.
+    """
+    _prctl(_SET_DUMPABLE, is_open)
 
 
 def forbid_new_rights() -> None:

@@ -273,7 +273,7 @@ def _prepare(*, persistent: bool) -> tuple[int, bytes | None]:
 
     Return the descriptor of put files and the seccomp program that is left to commands.
     """
-    kernel.hide_memory()
+    kernel.set_open_to_others(is_open=False)
     files = namespaces.prepare_mounts()
     if persistent:
         _enter_persistent_namespaces()
