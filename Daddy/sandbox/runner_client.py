@@ -197,14 +197,20 @@ class RunnerSandbox:
         self._ended = self._ended or "it was closed"
         self._requests.close()
         try:
-            await asyncio.wait_for(self._process.wait(), _CLOSE_S)
+            await asyncio.wait_for(self._wait_for_end(), _CLOSE_S)
         except asyncio.TimeoutError:
             self._kill("it did not end by itself")
-            await self._process.wait()
+            await self._wait_for_end()
         finally:
             self._kill("it was closed")
             on_close, self._on_close = self._on_close, _do_nothing
             on_close()
+
+    async def _wait_for_end(self) -> None:
+        """Wait for the process and the end of its output, so that its pipes are closed."""
+        while await self._replies.read(_PART_BYTES):
+            pass
+        await self._process.wait()
 
     async def start(self) -> None:
         """Wait for the runner's first answer."""

@@ -28,6 +28,8 @@ _MOST_LOST = 64 << 20
 _CHUNK_BYTES = 64 * 1024
 _STREAMS = ("stdout", "stderr", "result")
 _NEW = kernel.NEW_PIDS | kernel.NEW_MOUNTS | kernel.NEW_IPC
+_NICE = 10
+"""Niceness of commands: else the runner would have to wait for a core while they take memory."""
 CORES = os.cpu_count() or 1
 
 
@@ -73,6 +75,7 @@ class CommandRun:
         try:
             _reset_signals()
             kernel.die_with_parent()
+            os.nice(_NICE)
             if self._fresh:
                 namespaces.mount_scratch(self._limits["scratch_mb"], self._limits["scratch_files"])
                 namespaces.mount_processes()

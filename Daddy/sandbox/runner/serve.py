@@ -277,6 +277,7 @@ def _prepare(*, persistent: bool) -> tuple[int, bytes | None]:
     files = namespaces.prepare_mounts()
     if persistent:
         _enter_persistent_namespaces()
+    kernel.run_soon()
     kernel.forbid_new_rights()
     programs = syscall_filter.build_filters(os.uname().machine)
     if not programs:
