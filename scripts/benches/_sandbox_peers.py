@@ -99,8 +99,8 @@ def _fork_only(job: Job) -> float:
         if not os.fork():
             os.write(pipe[1], b"%d\n" % _fork_loop(job, began + job.seconds))
             os._exit(0)
-    for _ in range(cores):
-        os.wait()
+    if any(os.wait()[1] for _ in range(cores)):
+        raise ValueError("a forked loop failed")
     done = sum(map(int, os.read(pipe[0], 4096).split()))
     return done / (time.monotonic() - began)
 
@@ -111,7 +111,7 @@ def _fork_loop(job: Job, end: float) -> int:
         output = os.pipe()
         pid = os.fork()
         if not pid:
-            os.dup2(output[1], 1)
+            sys.stdout = os.fdopen(output[1], "w")
             exec(compile(job.source, "snippet", "exec"), {"__name__": "__main__"})  # noqa: S102
             sys.stdout.flush()
             os._exit(0)
