@@ -14,7 +14,7 @@ STOPPED = "out of memory|E[A-Z]{3,}|MemoryError|Errno|exited|Bad system call|tim
 
 
 def memory(attempt: str, source: str, control: Control = PLAIN, own: bool = False) -> Row:
-    limits = Limits(time_s=12.0)
+    limits = Limits(time_s=40.0)
     return Row(
         attempt, judge.over_memory, STOPPED, control, source, limits=limits, own=own, alone=True
     )
@@ -91,7 +91,7 @@ MEMORY = [
                         while True: os.write(held[-1][1], b'x' * 65536)
                     except OSError: pass
             except OSError: pass
-            time.sleep(6)
+            time.sleep(30)
         pids = children(40, hold); time.sleep(0.4); press(300, 6)
         for pid in pids: os.kill(pid, 9); os.waitpid(pid, 0)
         """,
@@ -110,7 +110,7 @@ MEMORY = [
                             for _ in range(4): end.send(b'x' * 65536)
                         except OSError: pass
             except OSError: pass
-            time.sleep(6)
+            time.sleep(30)
         pids = children(40, hold); time.sleep(0.4); press(300, 6)
         for pid in pids: os.kill(pid, 9); os.waitpid(pid, 0)
         """,
@@ -129,7 +129,7 @@ MEMORY = [
                         for _ in range(32): client.send(b'x' * 65536)
                     except OSError: pass
             except OSError as error: print(name_of(error), flush=True)
-            time.sleep(6)
+            time.sleep(30)
         pids = children(10, hold); time.sleep(0.5); press(300, 6)
         for pid in pids: os.kill(pid, 9); os.waitpid(pid, 0)
         """,
@@ -166,7 +166,7 @@ MEMORY = [
         at = libc.mmap(None, ctypes.c_size_t(size), 0, 0x4022, -1, ctypes.c_long(0))
         if at in (None, 2**64 - 1): check(-1)
         for number in range(0, 60000, 2): libc.mprotect(ctypes.c_void_p(at + number * PAGE), ctypes.c_size_t(PAGE), 1)
-        pids = children(20, lambda number: time.sleep(6))
+        pids = children(20, lambda number: time.sleep(30))
         press(300, 6)
         for pid in pids: os.kill(pid, 9); os.waitpid(pid, 0)
         """,
@@ -183,7 +183,7 @@ MEMORY = [
                     held.append(open('lock%d.%d' % (number, index), 'w'))
                     for start in range(0, 700, 2): fcntl.lockf(held[-1], fcntl.LOCK_EX, 1, start)
             except OSError: pass
-            time.sleep(6)
+            time.sleep(30)
         pids = children(40, hold); time.sleep(0.6); press(300, 6)
         for pid in pids: os.kill(pid, 9); os.waitpid(pid, 0)
         """,

@@ -550,8 +550,9 @@ async def play_neighbours(host: Host, row: Row, sandbox: Sandbox) -> Played:
         await asyncio.wait_for(ready.wait(), 60)
         played.add(await sandbox.run(Command(python=source_of(host, row.code, played.nonce))))
     finally:
-        await neighbour.close()
+        listening.cancel()
         await asyncio.gather(listening, return_exceptions=True)
+        await neighbour.close()
     return played
 
 
