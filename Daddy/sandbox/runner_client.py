@@ -136,7 +136,8 @@ class RunnerSandbox:
     ) -> Outcome:
         """Run a command to its end. A cancelled call ends the sandbox."""
         specification = {name: getattr(command, name) for name in ("argv", "python", "folder")}
-        data = json.dumps({**specification, "env": dict(command.env)}).encode()
+        unbuffered = {"PYTHONUNBUFFERED": "1"} if on_line else {}
+        data = json.dumps({**specification, "env": {**unbuffered, **command.env}}).encode()
         sizes = {"command": len(data), "stdin": len(command.stdin), "lines": on_line is not None}
         kept = {name: bytearray() for name in _STREAMS}
         lines = LineSplitter(on_line, asyncio.get_running_loop().time) if on_line else None
@@ -199,16 +200,18 @@ class RunnerSandbox:
         try:
             await asyncio.wait_for(self._wait_for_end(), _CLOSE_S)
         except asyncio.TimeoutError:
-            self._kill("it did not end by itself")
+            self._kill()
             await self._wait_for_end()
+        except BaseException:
+            self._kill()
+            raise
         finally:
-            self._kill("it was closed")
             on_close, self._on_close = self._on_close, _do_nothing
             on_close()
 
     async def _wait_for_end(self) -> None:
-        """Wait for the process and the end of its output, so that its pipes are closed."""
-        while await self._replies.read(_PART_BYTES):
+        """Wait for the process and the end of its output, which a request may be reading."""
+        while not self._busy and await self._replies.read(_PART_BYTES):
             pass
         await self._process.wait()
 
@@ -230,20 +233,25 @@ class RunnerSandbox:
             raise SandboxError("the sandbox is busy with another command", "wait for its outcome")
         self._busy = True
         timer = asyncio.get_running_loop().call_later(
-            time_s + _ANSWER_S, self._kill, "it gave no answer in time"
+            time_s + _ANSWER_S, self._end, "it gave no answer in time"
         )
         try:
             yield
         except BaseException as error:
             if not isinstance(error, FileError):
-                self._kill(str(error) or "its command was cancelled")
+                self._end(str(error) or "its command was cancelled")
             raise
         finally:
             timer.cancel()
             self._busy = False
 
-    def _kill(self, reason: str) -> None:
-        self._ended = self._ended or reason
+    def _end(self, reason: str) -> None:
+        """Kill it unless it ended: asyncio warns of a process that ends while it is killed."""
+        if not self._ended:
+            self._ended = reason
+            self._kill()
+
+    def _kill(self) -> None:
         with contextlib.suppress(ProcessLookupError):
             self._process.kill()
 
@@ -316,9 +324,11 @@ async def start_runner(
                 limit=_PART_BYTES,
                 **options,
             )
-        except OSError as error:
+        except BaseException as error:
             on_close()
-            raise SandboxError(f"{argv[0]} cannot be started: {error.strerror}") from error
+            if isinstance(error, OSError):
+                raise SandboxError(f"{argv[0]} cannot be started: {error.strerror}") from error
+            raise
         sandbox = RunnerSandbox(process, mode, on_close)
         try:
             await sandbox.start()
