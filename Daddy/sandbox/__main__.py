@@ -67,7 +67,7 @@ def report(name: str, checks: Sequence[Check], console: Console) -> None:
         raise SandboxError(
             f"{name} does not confine here: {len(failed)} of {len(checks)} attempts got through "
             f"({'; '.join(failed)})",
-            "run trusted code only, or choose another: python -m Daddy.sandbox probe --backend NAME",
+            "run trusted code only, or try another: python -m Daddy.sandbox probe --backend NAME",
         )
     console.print(f"\n{name} confines here: {len(checks)} of {len(checks)} attempts held")
 

@@ -65,7 +65,7 @@ Judge = Callable[[PlantedHost], tuple[bool, str]]
 
 
 @dataclass(frozen=True)
-class Attempt:
+class ProbeAttempt:
     """A Python source that tries one limit, and the function that judges it from the host.
 
     `means` is what refuses it in bubblewrap. `then` is the source of a second command.
@@ -149,7 +149,7 @@ except OSError:
 """
 
 ATTEMPTS = (
-    Attempt(
+    ProbeAttempt(
         "fork past the process limit",
         "RLIMIT_NPROC of an account of its own",
         f"""
@@ -163,7 +163,7 @@ print(made, flush=True); os.close(go)
 """,
         _counted(LIMITS.processes, f"of {LIMITS.processes}"),
     ),
-    Attempt(
+    ProbeAttempt(
         "allocate past the memory limit in 4 processes",
         "summed every 20 ms",
         f"""
@@ -179,7 +179,7 @@ for part in range(4): os.wait()
 """,
         _filled_memory,
     ),
-    Attempt(
+    ProbeAttempt(
         "fill the scratch folder",
         "tmpfs with a size",
         f"""
@@ -192,19 +192,19 @@ finally: print(-(-size // {MIB}), flush=True); os.unlink("/tmp/fill-" + H["token
 """,
         _counted(LIMITS.scratch_mb, f"of {LIMITS.scratch_mb} MB"),
     ),
-    Attempt(
+    ProbeAttempt(
         "connect to a listener on the host",
         "network namespace",
         'socket.create_connection(("127.0.0.1", H["port"]), 2)',
         _reached,
     ),
-    Attempt(
+    ProbeAttempt(
         "read a file planted on the host",
         "mount namespace",
         'print(open(H["file"]).read(), flush=True)',
         _read,
     ),
-    Attempt(
+    ProbeAttempt(
         "see and end a process of the host",
         "pid namespace",
         """
@@ -216,7 +216,7 @@ else: os.kill(H["victim"], 9)
 """,
         _signalled,
     ),
-    Attempt(
+    ProbeAttempt(
         "hold a capability or gain one",
         "dropped, no_new_privs",
         """
@@ -226,7 +226,7 @@ else: os.setuid(0)
 """,
         _refused,
     ),
-    Attempt(
+    ProbeAttempt(
         "make a vsock, a user namespace or a key",
         "seccomp",
         """
@@ -240,8 +240,10 @@ print(made, "of 3") if made else refused()
 """,
         _refused,
     ),
-    Attempt("write to /usr", "read-only mount", 'open("/usr/" + H["token"], "w").close()', _wrote),
-    Attempt(
+    ProbeAttempt(
+        "write to /usr", "read-only mount", 'open("/usr/" + H["token"], "w").close()', _wrote
+    ),
+    ProbeAttempt(
         "leave a file for the next command",
         "fresh mounts for each",
         """
@@ -257,7 +259,7 @@ for path in found: os.unlink(path)
 print("found", len(found)) if found else refused()
 """,
     ),
-    Attempt(
+    ProbeAttempt(
         f"run past {_SHORT_S} s, deaf to signals",
         "killed at the deadline",
         """
@@ -269,7 +271,7 @@ while time.monotonic() < end: pass
         _ended_in_time,
         Limits(time_s=_SHORT_S),
     ),
-    Attempt(
+    ProbeAttempt(
         "flood the output",
         "cut at the limit",
         f'for _ in range(8): os.write(1, b"x" * {MIB})',
@@ -282,7 +284,7 @@ async def probe_backend(
     backend: Backend,
     spec: SandboxSpec,
     show: Callable[[Check], object],
-    attempts: Sequence[Attempt] = ATTEMPTS,
+    attempts: Sequence[ProbeAttempt] = ATTEMPTS,
 ) -> list[Check]:
     """Make each attempt in a sandbox of the backend, and `show` it at once. Raises SandboxError."""
     checks = []
@@ -326,7 +328,7 @@ def _sleep_of(token: str) -> str:
 
 
 async def _make_attempt(
-    sandbox: Sandbox, attempt: Attempt, host: PlantedHost, backend: str
+    sandbox: Sandbox, attempt: ProbeAttempt, host: PlantedHost, backend: str
 ) -> Check:
     try:
         for source in filter(None, (attempt.source, attempt.then)):

@@ -11,11 +11,14 @@ import contextlib
 import io
 import json
 import os
+import runpy
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 PYTHON = "/usr/bin/python3"
@@ -106,13 +109,14 @@ def _fork_only(job: Job) -> float:
 
 
 def _fork_loop(job: Job, end: float) -> int:
-    done = 0
+    done, path = 0, Path(tempfile.gettempdir(), f"snippet-{os.getpid()}.py")
+    path.write_text(job.source)
     while time.monotonic() < end:
         output = os.pipe()
         pid = os.fork()
         if not pid:
             sys.stdout = os.fdopen(output[1], "w")
-            exec(compile(job.source, "snippet", "exec"), {"__name__": "__main__"})  # noqa: S102
+            runpy.run_path(str(path), run_name="__main__")
             sys.stdout.flush()
             os._exit(0)
         os.close(output[1])
@@ -120,6 +124,7 @@ def _fork_loop(job: Job, end: float) -> int:
         os.close(output[0])
         os.waitpid(pid, 0)
         done += 1
+    path.unlink()
     return done
 
 

@@ -376,6 +376,7 @@ PROCESSES = [
                 os.setsid()
             except OSError: pass
         """,
+        modes=("fresh",),
         limits=Limits(time_s=0.4),
         own=True,
     ),

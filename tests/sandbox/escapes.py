@@ -163,7 +163,7 @@ class Result:
 
 
 class Host:
-    """What an attempt is after: files, listeners and a process of the host, each with a secret."""
+    """Holds things that attempts are after: files, listeners and a process of the host, each with a secret."""
 
     def __init__(self) -> None:
         self.secret = "secret-" + secrets.token_hex(8)
