@@ -263,11 +263,14 @@ def source_of(host: Host, code: str, nonce: str) -> str:
 @contextlib.contextmanager
 def measured(played: Played) -> Iterator[None]:
     """Note by how many MiB the host's memory grew at most, and the seconds."""
-    stop, before, began = threading.Event(), host_memory_mb(), time.monotonic()
+    stop, began = threading.Event(), time.monotonic()
 
     def watch() -> None:
+        lowest = host_memory_mb()  # the row before may still be giving its memory back
         while not stop.wait(0.004):
-            played.host_mb = max(played.host_mb, host_memory_mb() - before)
+            now = host_memory_mb()
+            lowest = min(lowest, now)
+            played.host_mb = max(played.host_mb, now - lowest)
 
     watcher = threading.Thread(target=watch)
     watcher.start()
