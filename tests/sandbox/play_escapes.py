@@ -11,6 +11,7 @@ import argparse
 import asyncio
 import json
 import os
+import signal
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -100,6 +101,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     if args.page:
         return 0 if PAGE.write_text(page()) else 1
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # all that was planted is taken away
     rows = [row for row in ROWS if all(word in row.attempt for word in args.words)]
     with memory_group():
         if args.uid:
