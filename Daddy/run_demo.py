@@ -27,7 +27,7 @@ from Daddy.fanout.fanout_settings import POLICIES, FanoutSettings, settings_from
 from Daddy.fanout.find_backend import choose, find_backend
 from Daddy.fanout.local_engine import Engine, LocalEngine
 from Daddy.fanout.run_batch import Batch, free_memory, run_named_batch
-from Daddy.sandbox.interfaces import Isolation
+from Daddy.sandbox.sandbox_interfaces import Isolation
 
 RUNS = Path("runs")
 LARGE_PLAN = 25_000

@@ -3,7 +3,7 @@
 from Daddy.core.errors import SandboxError
 from Daddy.sandbox.backend_facts import open_backend, read_backend_facts
 from Daddy.sandbox.choose_backend import BackendChoice, choose_backend
-from Daddy.sandbox.interfaces import Backend
+from Daddy.sandbox.sandbox_interfaces import Backend
 
 
 def choose(wish: str, *, allow_unsafe: bool) -> BackendChoice:

@@ -25,7 +25,8 @@ from Daddy.fanout.fanout_settings import FanoutSettings, sandbox_id
 from Daddy.fanout.find_backend import find_backend
 from Daddy.fanout.program_python import ProgramPython, choose_python
 from Daddy.fanout.task_lines import TaskReport
-from Daddy.sandbox.interfaces import (
+from Daddy.sandbox.pool import SandboxPool
+from Daddy.sandbox.sandbox_interfaces import (
     Backend,
     Command,
     Isolation,
@@ -34,7 +35,6 @@ from Daddy.sandbox.interfaces import (
     Sandbox,
     SandboxSpec,
 )
-from Daddy.sandbox.pool import SandboxPool
 
 PROGRAM = "/files/task.py"
 PROGRESS_S = 0.5

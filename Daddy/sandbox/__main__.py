@@ -11,10 +11,10 @@ from rich.text import Text
 from Daddy.core.arguments import ArgumentParser
 from Daddy.core.entry_point import run_entry
 from Daddy.core.errors import SandboxError
+from Daddy.sandbox.backend_facts import open_backend, read_backend_facts
 from Daddy.sandbox.choose_backend import Wish, choose_backend
-from Daddy.sandbox.interfaces import Backend, SandboxSpec
-from Daddy.sandbox.machine_facts import load_backend, read_facts
 from Daddy.sandbox.probe import ATTEMPTS, Check, probe_backend
+from Daddy.sandbox.sandbox_interfaces import Backend, SandboxSpec
 
 _WIDTH = max(len(attempt.tried) for attempt in ATTEMPTS) + 2
 
@@ -35,8 +35,8 @@ def make_parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Show the table. Exit codes: 2 usage, 3 absent engine or key, 12 not confined, 14 extra."""
     args = make_parser().parse_args(argv)
-    choice = choose_backend(args.backend, read_facts(), generated=False)
-    backend = load_backend(choice.name)
+    choice = choose_backend(args.backend, read_backend_facts(), generated=False)
+    backend = open_backend(choice.name)
     console = Console(highlight=False, soft_wrap=True)
     level = backend.isolation()
     console.print(f"backend    {choice.name}: {choice.reason}")

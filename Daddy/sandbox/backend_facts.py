@@ -13,7 +13,7 @@ from Daddy.core.errors import DaddyError
 from Daddy.core.humanize import printable_line
 from Daddy.core.run_subprocess import run_command
 from Daddy.sandbox.choose_backend import INSTALLERS, VENDORS, BackendFacts
-from Daddy.sandbox.interfaces import Backend
+from Daddy.sandbox.sandbox_interfaces import Backend
 
 _ANSWER_S = 20.0
 _TRIAL = "--unshare-all --unshare-user --die-with-parent --ro-bind / / --proc /proc --dev /dev true"

@@ -22,7 +22,6 @@ from typing import Any
 from Daddy.core.errors import SandboxError
 from Daddy.core.run_subprocess import run_command
 from Daddy.sandbox.image import Image, load_image
-from Daddy.sandbox.interfaces import Command, Isolation, SandboxSpec
 from Daddy.sandbox.runner_client import (
     FILES,
     RUNNER,
@@ -31,6 +30,7 @@ from Daddy.sandbox.runner_client import (
     runner_argv,
     start_runner,
 )
+from Daddy.sandbox.sandbox_interfaces import Command, Isolation, SandboxSpec
 from Daddy.sandbox.unprivileged_user import release_user, reserve_user
 
 _CAPABILITIES = ("CAP_SYS_ADMIN", "CAP_SETPCAP", "CAP_SYS_PTRACE")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from Daddy.core.errors import ConfigError, SandboxError, UsageError
-from Daddy.sandbox.interfaces import Isolation
+from Daddy.sandbox.sandbox_interfaces import Isolation
 
 Wish = Literal["auto", "bubblewrap", "apptainer", "docker", "daytona", "process"]
 Level = Literal["confined", "partly", "vendor", "none"]

@@ -24,7 +24,7 @@ from Daddy.core.errors import ConfigError, DaddyError, FileError, NetworkError
 from Daddy.core.humanize import printable_line
 from Daddy.core.name_validation import new_token
 from Daddy.core.run_subprocess import run_command, spawn_child
-from Daddy.sandbox.interfaces import MIB
+from Daddy.sandbox.sandbox_interfaces import MIB
 
 RELEASES = {"12": "bookworm", "13": "trixie"}
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")

@@ -15,7 +15,15 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from Daddy.core.errors import DaddyError, SandboxError, UsageError
-from Daddy.sandbox.interfaces import (
+from Daddy.sandbox.pool_plan import (
+    CreationPace,
+    PoolState,
+    Usage,
+    judge_age,
+    judge_return,
+    plan_step,
+)
+from Daddy.sandbox.sandbox_interfaces import (
     MIB,
     Backend,
     Command,
@@ -25,14 +33,6 @@ from Daddy.sandbox.interfaces import (
     Outcome,
     Sandbox,
     SandboxSpec,
-)
-from Daddy.sandbox.pool_plan import (
-    CreationPace,
-    PoolState,
-    Usage,
-    judge_age,
-    judge_return,
-    plan_step,
 )
 
 _T = TypeVar("_T")

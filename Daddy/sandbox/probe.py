@@ -14,7 +14,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from Daddy.core.errors import SandboxError
-from Daddy.sandbox.interfaces import MIB, Backend, Command, Limits, Outcome, Sandbox, SandboxSpec
+from Daddy.sandbox.sandbox_interfaces import (
+    MIB,
+    Backend,
+    Command,
+    Limits,
+    Outcome,
+    Sandbox,
+    SandboxSpec,
+)
 
 LIMITS = Limits(time_s=20.0, memory_mb=128, scratch_mb=8, processes=32)
 _SHORT_S = 0.3

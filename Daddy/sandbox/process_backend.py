@@ -16,7 +16,8 @@ from pathlib import Path
 
 from Daddy.core.errors import ConfigError, SandboxError
 from Daddy.sandbox import process_keeper
-from Daddy.sandbox.interfaces import (
+from Daddy.sandbox.runner_client import RUNNER, RunnerSandbox, runner_argv, start_runner
+from Daddy.sandbox.sandbox_interfaces import (
     MIB,
     Command,
     Isolation,
@@ -26,7 +27,6 @@ from Daddy.sandbox.interfaces import (
     Sandbox,
     SandboxSpec,
 )
-from Daddy.sandbox.runner_client import RUNNER, RunnerSandbox, runner_argv, start_runner
 
 TMP, FILES = "/tmp", "/files"  # noqa: S108 - names inside
 _KEEPER = Path(process_keeper.__file__)

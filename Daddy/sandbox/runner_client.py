@@ -15,7 +15,7 @@ from typing import IO, Any, Literal, get_args
 
 from Daddy.core.errors import FileError, SandboxError
 from Daddy.core.humanize import printable_line
-from Daddy.sandbox.interfaces import (
+from Daddy.sandbox.sandbox_interfaces import (
     LINE_BYTES,
     LINES_PER_S,
     MIB,

@@ -23,7 +23,7 @@ from typing import NoReturn
 from Daddy.core.errors import DaddyError, FileError, SandboxError
 from Daddy.core.humanize import has_control_character, printable_line
 from Daddy.core.name_validation import new_token
-from Daddy.sandbox.interfaces import MIB
+from Daddy.sandbox.sandbox_interfaces import MIB
 
 MAX_FILES = 10_000
 """Most files and folders of a stream."""

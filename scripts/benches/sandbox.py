@@ -18,8 +18,8 @@ from statistics import median
 import psutil
 
 from Daddy.sandbox.bubblewrap import BubblewrapBackend
-from Daddy.sandbox.interfaces import Command, Limits, SandboxSpec
 from Daddy.sandbox.pool import SandboxPool
+from Daddy.sandbox.sandbox_interfaces import Command, Limits, SandboxSpec
 
 FLAT = True
 OPTIONS = {

@@ -9,7 +9,14 @@ import tempfile
 from pathlib import Path
 
 from Daddy.core.errors import SandboxError
-from Daddy.sandbox.interfaces import Command, Isolation, Limits, OnLine, Outcome, SandboxSpec
+from Daddy.sandbox.sandbox_interfaces import (
+    Command,
+    Isolation,
+    Limits,
+    OnLine,
+    Outcome,
+    SandboxSpec,
+)
 
 
 class ChildSandbox:

@@ -13,7 +13,7 @@ import pytest
 from Daddy.core.errors import ExitCode, FileError
 from Daddy.fanout import run_batch
 from Daddy.fanout.fanout_files import FanoutPaths, save_result
-from Daddy.sandbox.interfaces import Command, Limits, OnLine, Outcome, SandboxSpec
+from Daddy.sandbox.sandbox_interfaces import Command, Limits, OnLine, Outcome, SandboxSpec
 from tests.fanout.conftest import Demo
 from tests.fanout.stand_in import ChildBackend, ChildSandbox
 from tests.patience import PATIENCE_S, until

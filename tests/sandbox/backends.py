@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from Daddy.sandbox.interfaces import Backend
+from Daddy.sandbox.sandbox_interfaces import Backend
 from tests.components import program
 
 

@@ -8,7 +8,7 @@ import socket
 import stat
 from pathlib import Path
 
-from Daddy.sandbox.interfaces import MIB
+from Daddy.sandbox.sandbox_interfaces import MIB
 from tests.sandbox.escapes import SLACK, Host, Judge, Played
 
 

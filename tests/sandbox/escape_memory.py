@@ -6,7 +6,7 @@ size, so some rows first hide a part and then grow up to the limit (`press`).
 
 from __future__ import annotations
 
-from Daddy.sandbox.interfaces import Limits
+from Daddy.sandbox.sandbox_interfaces import Limits
 from tests.sandbox import escape_judges as judge
 from tests.sandbox.escapes import PLAIN, Control, Row, with_limits
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from Daddy.sandbox.interfaces import MIB, Limits
+from Daddy.sandbox.sandbox_interfaces import MIB, Limits
 from tests.sandbox import escape_judges as judge
 from tests.sandbox.escape_memory import MEMORY
 from tests.sandbox.escapes import (

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from Daddy.core.errors import SandboxError
-from Daddy.sandbox.interfaces import Command, Limits, Outcome, Sandbox, SandboxSpec
+from Daddy.sandbox.sandbox_interfaces import Command, Limits, Outcome, Sandbox, SandboxSpec
 from tests.patience import until
 from tests.sandbox.weakened import without
 

@@ -5,7 +5,7 @@ from collections import Counter
 from pathlib import Path
 
 from Daddy.core.errors import SandboxError
-from Daddy.sandbox.interfaces import (
+from Daddy.sandbox.sandbox_interfaces import (
     Command,
     Isolation,
     Limits,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from Daddy.sandbox.bubblewrap import BubblewrapBackend
-from Daddy.sandbox.interfaces import Command, Limits, Outcome, Sandbox, SandboxSpec
+from Daddy.sandbox.sandbox_interfaces import Command, Limits, Outcome, Sandbox, SandboxSpec
 from tests.components import program
 from tests.patience import PATIENCE_S
 

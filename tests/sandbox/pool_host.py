@@ -6,8 +6,8 @@ import sys
 
 from Daddy.core.errors import SandboxError
 from Daddy.sandbox.backend_facts import open_backend
-from Daddy.sandbox.interfaces import Command, Limits, SandboxSpec
 from Daddy.sandbox.pool import SandboxPool
+from Daddy.sandbox.sandbox_interfaces import Command, Limits, SandboxSpec
 
 LEAVES_MUCH = (
     "echo x > file; sleep 1000000 & setsid sleep 1000000 > /dev/null 2>&1 & echo up; sleep 0.05"

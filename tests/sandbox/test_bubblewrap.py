@@ -15,8 +15,8 @@ import pytest
 from Daddy.core.errors import SandboxError
 from Daddy.sandbox.bubblewrap import BubblewrapBackend, bubblewrap_argv, parse_version
 from Daddy.sandbox.image import Image
-from Daddy.sandbox.interfaces import Isolation, Limits, SandboxSpec
 from Daddy.sandbox.runner_client import RunnerSandbox
+from Daddy.sandbox.sandbox_interfaces import Isolation, Limits, SandboxSpec
 from tests.patience import PATIENCE_S, until
 from tests.sandbox.machines import LONG, accounts, as_account, bubblewrap, play, python, run, shell
 
@@ -24,7 +24,7 @@ IMAGE = Image(((Path("/usr"), "/usr"),), (("/bin", "usr/bin"),), "/usr/bin/pytho
 HOST = """
 import asyncio, sys
 from Daddy.sandbox.bubblewrap import BubblewrapBackend
-from Daddy.sandbox.interfaces import Command, Limits, SandboxSpec
+from Daddy.sandbox.sandbox_interfaces import Command, Limits, SandboxSpec
 
 async def main():
     spec = SandboxSpec(persistent=sys.argv[1] == "persistent", lifetime_s=float(sys.argv[2]))

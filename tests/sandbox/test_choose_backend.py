@@ -13,7 +13,7 @@ from Daddy.sandbox.choose_backend import (
     line_to_type,
     require_isolation,
 )
-from Daddy.sandbox.interfaces import Isolation
+from Daddy.sandbox.sandbox_interfaces import Isolation
 
 BWRAP = "/usr/bin/bwrap"
 UBUNTU = BackendFacts(

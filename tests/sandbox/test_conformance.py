@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from Daddy.core.errors import ConfigError, SandboxError
-from Daddy.sandbox.interfaces import (
+from Daddy.sandbox.sandbox_interfaces import (
     LINE_BYTES,
     LINES_PER_S,
     Backend,

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from Daddy.core.errors import ConfigError, DaddyError, FileError, SandboxError, UsageError
-from Daddy.sandbox.interfaces import Command, CreationRefusedError, Sandbox, SandboxSpec
 from Daddy.sandbox.pool import SandboxPool
+from Daddy.sandbox.sandbox_interfaces import Command, CreationRefusedError, Sandbox, SandboxSpec
 from tests.patience import PATIENCE_S
 from tests.sandbox.fake_backend import FakeBackend
 

@@ -9,7 +9,8 @@ import psutil
 import pytest
 
 from Daddy.core.errors import SandboxError
-from Daddy.sandbox.interfaces import (
+from Daddy.sandbox.pool import SandboxPool
+from Daddy.sandbox.sandbox_interfaces import (
     Backend,
     Command,
     Isolation,
@@ -19,7 +20,6 @@ from Daddy.sandbox.interfaces import (
     Sandbox,
     SandboxSpec,
 )
-from Daddy.sandbox.pool import SandboxPool
 from tests.patience import PATIENCE_S, until
 from tests.sandbox.backends import BACKENDS
 

@@ -16,8 +16,8 @@ from rich.console import Console
 
 from Daddy.core.errors import SandboxError
 from Daddy.sandbox.__main__ import probe_and_show, report
-from Daddy.sandbox.interfaces import SandboxSpec
 from Daddy.sandbox.probe import ATTEMPTS, Check, probe_backend
+from Daddy.sandbox.sandbox_interfaces import SandboxSpec
 from tests.components import program
 from tests.patience import PATIENCE_S
 

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from Daddy.core.errors import FileError, SandboxError
-from Daddy.sandbox.interfaces import LINE_BYTES, LINES_PER_S, Command, Limits, Outcome
 from Daddy.sandbox.runner_client import (
     RUNNER,
     LineSplitter,
@@ -19,6 +18,7 @@ from Daddy.sandbox.runner_client import (
     runner_argv,
     start_runner,
 )
+from Daddy.sandbox.sandbox_interfaces import LINE_BYTES, LINES_PER_S, Command, Limits, Outcome
 from tests.patience import PATIENCE_S
 
 OUTCOME = {

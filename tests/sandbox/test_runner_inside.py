@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from Daddy.core.errors import SandboxError
-from Daddy.sandbox.interfaces import Command, Limits, Sandbox
+from Daddy.sandbox.sandbox_interfaces import Command, Limits, Sandbox
 from tests.patience import PATIENCE_S, until
 from tests.sandbox.machines import LONG, accounts, as_account, play, python, run, shell
 
