@@ -14,6 +14,7 @@ from pathlib import Path
 from Daddy.core.arguments import ArgumentParser, nonnegative_seconds, whole_number
 from Daddy.core.atomic_files import sha256_hex
 from Daddy.core.clock import SystemClock
+from Daddy.core.dotenv import load_dotenv
 from Daddy.core.entry_point import run_entry
 from Daddy.core.errors import ConfigError, ExitCode
 from Daddy.core.host_and_processes import usable_cores
@@ -69,6 +70,7 @@ def make_parser() -> ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the demo. Exit codes: 2 usage, 3 settings, 9 files, 12 not confined, 13 some failed."""
     args = make_parser().parse_args(argv)
+    load_dotenv(Path.cwd(), os.environ)
     given = {name: value for name in _DECIDING if (value := getattr(args, name)) is not None}
     if args.plan:
         return _print_plan(given)

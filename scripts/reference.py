@@ -1,9 +1,10 @@
-"""Writes the reference pages that are generated from the code: settings, exit codes, metrics.
+"""Writes the reference pages that are generated: settings, exit codes, metrics, commands.
 
 ``python -m scripts.reference`` rewrites them; a test fails if they are not current.
 """
 
 import argparse
+import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from Daddy.core.settings import (
 from Daddy.learning.learner_reporting import METRICS
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
+COMMANDS = Path(__file__).with_name("examples") / "commands.json"
 
 MEANINGS: dict[ExitCode, tuple[str, str]] = {
     ExitCode.DONE: ("done; for `status`: healthy", "nothing"),
@@ -153,6 +155,36 @@ def exit_codes() -> str:
     )
 
 
+CLASSES = """\
+| class | meaning |
+| --- | --- |
+| run | works as typed |
+| run small | the tests type it with a size added; its own meaning is compared with the document's |
+| plan | begins here, prints how long it takes, and goes on with `--resume` after Ctrl-C |
+| engine | needs Docker; the last column names the line that does the same without |
+| install | typed once, not by the tests |
+| not yet | belongs to a system that is not built yet |
+"""
+
+
+def commands() -> str:
+    """Return the page of the documents' command lines. A test types each row that has a code."""
+    rows = "\n".join(_command_row(row) for row in json.loads(COMMANDS.read_text()))
+    return (
+        "# Commands of the four documents\n\nEvery command line of the documents that this product "
+        "follows, typed in `scripts/examples`.\n\n"
+        f"{CLASSES}\n| document | line | class | exit code | output begins with | typed here |\n"
+        f"| --- | --- | --- | --- | --- | --- |\n{rows}\n"
+    )
+
+
+def _command_row(row: Mapping[str, object]) -> str:
+    line, first = f"`{row['line']}`", f"`{row['first']}`" if "first" in row else ""
+    here = f"`{row['typed']}`" if "typed" in row else row.get("here", "")
+    cells = (row["document"], line, row["class"], row.get("exit", ""), first, here)
+    return f"| {' | '.join(str(cell).replace('|', chr(92) + '|') for cell in cells)} |"
+
+
 def metrics() -> str:
     """Return the page of metrics."""
     rows = "\n".join(f"| `{name}` | {meaning} |" for name, meaning in METRICS.items())
@@ -241,6 +273,7 @@ def _foreign_keys() -> str:
 def pages() -> dict[Path, str]:
     """Return every generated page with its text."""
     return {
+        DOCS / "commands.md": commands(),
         DOCS / "configuration.md": configuration(),
         DOCS / "exit-codes.md": exit_codes(),
         DOCS / "metrics.md": metrics(),

@@ -1,0 +1,110 @@
+"""Each command line of the four documents has a row in the table, and does what its row says."""
+
+import json
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from Daddy.fanout.fanout_settings import settings_from
+from Daddy.run_demo import make_parser
+from tests.components import program
+from tests.patience import PATIENCE_S
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "scripts" / "examples"
+ROWS: list[dict[str, Any]] = json.loads((EXAMPLES / "commands.json").read_text())
+LINES = Path(__file__).with_name("document_lines.txt").read_text().splitlines()
+CLASSES = {"run", "run small", "plan", "engine", "install", "not yet"}
+TYPED = [row for row in ROWS if row["class"] in ("run", "run small")]
+PLANNED = [row for row in ROWS if row["class"] == "plan"]
+KEYS = {"DAYTONA_API_KEY", "TINKER_API_KEY"}
+
+
+def id_of(row: dict[str, Any]) -> str:
+    return f"{row['document']} {row['line']}"
+
+
+def test_every_line_of_the_documents_has_one_row_and_every_row_a_line() -> None:
+    rows = [id_of(row) for row in ROWS]
+    assert sorted(rows) == sorted(set(LINES))
+    assert {line.partition(" ")[0] for line in LINES} == {"000", "001", "002", "004"}
+
+
+def test_every_row_has_a_class_and_what_is_typed_begins_with_the_line() -> None:
+    assert {row["class"] for row in ROWS} <= CLASSES
+    executed = [*TYPED, *PLANNED]
+    assert [row for row in executed if not row["typed"].startswith(row["line"])] == []
+    assert [row for row in executed if not {"exit", "first"} <= row.keys()] == []
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if "means" in row], ids=id_of)
+def test_a_line_means_what_the_document_says(row: dict[str, Any]) -> None:
+    args = vars(make_parser().parse_args(shlex.split(row["line"])[2:]))
+    given = {name: args[name] for name in ("sandboxes", "episodes", "timesteps") if args[name]}
+    meant = {**settings_from(given, None).as_json(), "workers": args["workers"]}
+    assert {name: meant[name] for name in row["means"]} == row["means"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Provide a copy of the examples, in which runs leave their files."""
+    program("bwrap", "bubblewrap")
+    return Path(shutil.copytree(EXAMPLES, tmp_path / "examples"))
+
+
+def begin(line: str, folder: Path) -> subprocess.Popen[str]:
+    """Type a line in a shell whose `python` is this one and which holds no key."""
+    environment = {name: value for name, value in os.environ.items() if name not in KEYS}
+    environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
+    return subprocess.Popen(
+        ["bash", "-c", line], cwd=folder, env=environment, stdout=-1, stderr=-2, text=True
+    )
+
+
+@pytest.mark.parametrize("row", TYPED, ids=id_of)
+def test_a_line_ends_and_begins_as_the_table_says(row: dict[str, Any], folder: Path) -> None:
+    with begin(row["typed"], folder) as shell:
+        output = shell.communicate(timeout=PATIENCE_S)[0]
+    assert shell.returncode == row["exit"], output
+    assert output.startswith(row["first"])
+    assert [text for text in row.get("prints", []) if text not in output] == []
+
+
+def interrupt_at_first_result(line: str, folder: Path) -> tuple[int, str]:
+    """Press Ctrl-C once a sandbox is done; return the exit code and the output so far."""
+    with begin(f"exec {line}", folder) as shell:
+        assert shell.stdout
+        output = ""
+        try:
+            for text in shell.stdout:
+                output += text
+                if " done: " in text:
+                    break
+            shell.send_signal(signal.SIGINT)
+            output += shell.communicate(timeout=PATIENCE_S)[0]
+        finally:
+            shell.kill()
+    return shell.returncode, output
+
+
+@pytest.mark.parametrize("row", PLANNED, ids=id_of)
+def test_a_line_for_many_machines_begins_here_and_goes_on(
+    row: dict[str, Any], folder: Path
+) -> None:
+    def results() -> int:
+        return len(list(folder.glob("runs/*/results/*.json")))
+
+    code, output = interrupt_at_first_result(row["typed"], folder)
+    first = results()
+    assert (code, first > 0) == (row["exit"], True), output
+    assert output.startswith(row["first"])
+    assert "25,000 x " in output, "the estimate"
+    code, output = interrupt_at_first_result(f"{row['typed']} --resume", folder)
+    assert (code, len(list(folder.glob("runs/*")))) == (row["exit"], 1), output
+    assert results() > first
