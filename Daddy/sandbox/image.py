@@ -24,6 +24,7 @@ from Daddy.core.errors import ConfigError, DaddyError, FileError, NetworkError
 from Daddy.core.humanize import printable_line
 from Daddy.core.name_validation import new_token
 from Daddy.core.run_subprocess import run_command, spawn_child
+from Daddy.sandbox.interfaces import MIB
 
 RELEASES = {"12": "bookworm", "13": "trixie"}
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
@@ -40,6 +41,8 @@ _MADE_BY_BACKENDS = {"dev", "files", "lost+found", "proc", "run", "sys", "tmp"}
 _PACKAGE = re.compile(r"[a-z0-9][a-z0-9.+-]*[a-z0-9+]")
 _NAME_LENGTH = 200
 _CHILD_S, _TICK_S = 600, 2
+_START_MIB, _LEAST_MIB = 300, 4
+"""Space that an image needs at its start, and at any time: on a full disk apt waits for ever."""
 _NO_SPACE = re.compile(r"No space left|enough free space|quota exceeded", re.IGNORECASE)
 _LINKS_OF_MERGED_USR = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 
@@ -223,6 +226,7 @@ def _make(link: Path, release: str, packages: Sequence[str], say: Say) -> None:
     work = link.parent / f".making-{new_token()}"
     work.mkdir()
     try:
+        _check_space(work, _START_MIB)
         apt = _write_configuration(work, release)
         say(f"{link.name} is not in {link.parent} yet; downloading package lists")
         _run_watched([*apt, "update"], work, "package lists", say)
@@ -337,6 +341,7 @@ def _run_watched(argv: Sequence[str], work: Path, name: str, say: Say) -> str:
                 say(f"waiting for {name} ({waited} s)")
             if child.wait(_TICK_S):
                 break
+            _check_space(work, _LEAST_MIB)
     finally:
         child.signal_group(signal.SIGKILL)
         child.wait(_TICK_S)
@@ -346,13 +351,22 @@ def _run_watched(argv: Sequence[str], work: Path, name: str, say: Say) -> str:
     return output
 
 
+def _check_space(work: Path, mib: int) -> None:
+    if shutil.disk_usage(work).free < mib * MIB:
+        raise _full_disk(work, f"{mib} MiB are needed")
+
+
+def _full_disk(work: Path, detail: str) -> FileError:
+    fix = "make room there, or set XDG_CACHE_HOME to a folder of another disk"
+    return FileError(f"no space for an image in {work.parent}: {detail}", fix)
+
+
 def _explain(output: str, work: Path) -> DaddyError:
     """Return the error that apt's or dpkg's output tells of."""
     lines = [line for line in output.splitlines() if line.startswith(("E:", "dpkg-deb:", "tar:"))]
     last = printable_line(lines[0] if lines else output.strip()[-200:])
     if _NO_SPACE.search(output):
-        fix = "make room there, or set XDG_CACHE_HOME to a folder with 300 MB"
-        return FileError(f"no space for an image in {work.parent}: {last}", fix)
+        return _full_disk(work, last)
     if found := re.search(r"Unable to locate package (\S+)|Package (\S+) is not available", output):
         name = printable_line(found[1] or found[2], 40)
         return ConfigError(f"Debian has no package {name}", "check the spelling, and the release")
