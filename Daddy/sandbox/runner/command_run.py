@@ -6,18 +6,22 @@ kernel ends all others in them. Else a command leads a session of its own.
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]
 import contextlib
 import os
 import select
 import signal
 import struct
 import time
-from collections.abc import Callable
-from typing import Any, NoReturn
 
 from . import kernel, namespaces
 from .host_channel import HostChannel
 from .memory_use import MemoryUse, next_look_s
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, NoReturn
 
 _MOST_LOST = 64 << 20
 """Bytes of output over the limit after which a command is killed."""
@@ -67,7 +71,7 @@ class CommandRun:
         """Be the init process of the command, or the command itself."""
         report = descriptors.pop()
         try:
-            reset_signals()
+            _reset_signals()
             kernel.die_with_parent()
             if self._fresh:
                 namespaces.mount_scratch(self._limits["scratch_mb"], self._limits["scratch_files"])
@@ -214,15 +218,18 @@ def reap_children(wake: int) -> list[tuple[int, int, Any]]:
     return found
 
 
-def reset_signals() -> None:
-    """Undo what the runner set, before a process becomes something else."""
-    signal.set_wakeup_fd(-1)
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+def _reset_signals() -> None:
+    """Undo what the runner set. The module signal would take longer: it makes enumerations."""
+    _signal.set_wakeup_fd(-1)
+    _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
 
 
 def _reap_until(pid: int) -> int:
-    """Wait for all children that end, as the first process of a namespace must, until `pid`."""
+    """Wait for all children that end, as the first process of a namespace must, until `pid`.
+
+    A signal without a handler cannot hurt it.
+    """
+    _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
     while True:
         ended, status = os.wait()
         if ended == pid:

@@ -10,8 +10,11 @@ import contextlib
 import json
 import os
 import select
-from collections.abc import Callable
-from typing import Any
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
 _BUFFER_BYTES = 64 * 1024
 _HEADER_BYTES = 4096

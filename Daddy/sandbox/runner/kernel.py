@@ -71,14 +71,18 @@ def hide_memory() -> None:
     _prctl(_SET_DUMPABLE, 0)
 
 
-def drop_capabilities() -> None:
-    """Give up all capabilities, also those that a program could bring, for ever."""
+def forbid_new_rights() -> None:
+    """Let no program that is started from here gain a right: by capabilities or as another user."""
     capability = 0
     while _c.prctl(_DROP_BOUNDING, ctypes.c_ulong(capability), None, None, None) == 0:
         capability += 1
+    _prctl(_SET_NO_NEW_PRIVS, 1)
+
+
+def drop_capabilities() -> None:
+    """Give up all capabilities, for ever after `forbid_new_rights`."""
     header = struct.pack("=Ii", _CAPABILITIES_V3, 0)
     _check(_c.capset(header, bytes(24)), "capset")
-    _prctl(_SET_NO_NEW_PRIVS, 1)
 
 
 def enter_filter(program: bytes) -> None:

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]
 import atexit
 import gc
 import json
 import os
 import resource
-import signal
 import sys
-import threading
 import types
-from typing import Any, NoReturn
 
 from . import kernel
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
+
 _MOST_DESCRIPTORS = 1024
 _NOT_RUN = 127
-_ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/tmp", "LANG": "C.UTF-8"}  # noqa: S108
+ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/tmp", "LANG": "C.UTF-8"}  # noqa: S108
 
 
 def become_command(
@@ -26,8 +28,7 @@ def become_command(
     """Run the command that the file `specification` describes."""
     command = _read_json(specification)
     confine(descriptors, limits, program)
-    os.environ.clear()
-    os.environ.update({**_ENVIRONMENT, **command["env"]})
+    os.environ.update(command["env"])
     try:
         os.chdir(command["folder"])
         if command["argv"]:
@@ -61,8 +62,8 @@ def confine(descriptors: list[int], limits: dict[str, int], program: bytes | Non
 
 
 def _execute(argv: list[str]) -> None:
-    for number in (signal.SIGPIPE, signal.SIGXFSZ):
-        signal.signal(number, signal.SIG_DFL)
+    for number in (_signal.SIGPIPE, _signal.SIGXFSZ):
+        _signal.signal(number, _signal.SIG_DFL)
     os.execvp(argv[0], argv)  # noqa: S606
 
 
@@ -71,12 +72,10 @@ def run_source(source: str) -> int:
 
     Returns the exit code.
     """
-    for name in [name for name in sys.modules if name.partition(".")[0] == "runner"]:
-        del sys.modules[name]
     main = types.ModuleType("__main__")
     sys.modules["__main__"] = main
     sys.argv[:] = ["-c"]
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    _signal.signal(_signal.SIGINT, _signal.default_int_handler)
     gc.enable()
     code = 0
     try:
@@ -103,7 +102,8 @@ def _exit_code(error: SystemExit) -> int:
 def _finish(code: int) -> int:
     """Join threads, call exit handlers and flush."""
     try:
-        threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001
+        if threading := sys.modules.get("threading"):
+            threading._shutdown()  # noqa: SLF001
         atexit._run_exitfuncs()  # noqa: SLF001
         sys.stdout.flush()
         sys.stderr.flush()

@@ -13,7 +13,10 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Callable, Iterable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
 
 _PIPE_BYTES = 64 * 1024
 _MAPPING_BYTES = 256

@@ -8,7 +8,6 @@ sandbox, one for all), which holds both /tmp and /dev/shm.
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 from . import kernel
 
@@ -34,8 +33,8 @@ def prepare_mounts() -> int:
 
 
 def _close_writable_mounts() -> None:
-    table = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape")
-    mounts = [line.split(" ")[4:6] for line in table.splitlines()]
+    with open("/proc/self/mountinfo", encoding="latin-1") as table:  # noqa: PTH123
+        mounts = [line.split(" ")[4:6] for line in table]
     for point, options in mounts:
         if "rw" in options.split(","):
             kept = {**_KEPT, **_ACCESS_TIMES}
@@ -50,7 +49,7 @@ def remount_read_only(point: str, flags: int = _SAFE) -> None:
 
 def _unescape(point: str) -> str:
     """Return a mount point as mountinfo(5) writes it: a space in octal, after a backslash."""
-    return point.encode("latin-1", "surrogateescape").decode("unicode_escape")
+    return os.fsdecode(point.encode("latin-1").decode("unicode_escape").encode("latin-1"))
 
 
 def _mount_files() -> int:

@@ -12,17 +12,19 @@ import fcntl
 import gc
 import json
 import os
-import platform
 import select
 import signal
 import sys
-from collections.abc import Callable, Iterator
-from typing import Any, NoReturn
 
 from . import archive, kernel, launch, namespaces, syscall_filter
-from .command_run import CORES, CommandRun, reap_children, reset_signals
+from .command_run import CORES, CommandRun, reap_children
 from .host_channel import HostChannel, HostGoneError
 from .memory_use import MemoryUse, next_look_s
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any, NoReturn
 
 _FIRST_FREE = 10
 """Descriptors below are for commands."""
@@ -35,19 +37,21 @@ _LONGEST_IDLE_S = 1.0
 class Runner:
     """Serves one host. `settings` are ``mode``, ``lifetime_s`` and ``count_processes``."""
 
-    def __init__(self, settings: dict[str, Any], requests: int, replies: int, files: int) -> None:
+    def __init__(
+        self, settings: dict[str, Any], pipes: tuple[int, int], files: int, program: bytes | None
+    ) -> None:
         self._mode, self._files = settings["mode"], files
         self._count_processes = settings["count_processes"]
         self._confines = self._mode != "plain"
-        self._filter = syscall_filter.build_filter(platform.machine()) if self._confines else None
+        self._filter = program
         self._limits: dict[str, Any] = {}
         self._run: CommandRun | None = None
         self._wake = _wake_on_child_end()
-        self._channel = HostChannel(requests, replies, self._wait)
+        self._channel = HostChannel(*pipes, self._wait)
 
     def serve(self) -> NoReturn:
         """Serve until the host closes its end."""
-        missing = ["seccomp"] if self._confines and not self._filter else []
+        missing = [] if self._filter or not self._confines else ["seccomp: no call is refused"]
         self._channel.write_out({"ready": 1, "missing": missing})
         answers = {"run": self._answer_run, "put": self._answer_put, "get": self._answer_get}
         while True:
@@ -73,7 +77,7 @@ class Runner:
             target = target[len(namespaces.FILES) :]
 
         def body(descriptors: list[int]) -> None:
-            root = os.open("/", os.O_RDONLY) if self._files < 0 else self._files
+            root = self._files if self._mode == "fresh" else os.open("/", os.O_RDONLY)
             launch.confine([*descriptors, root], {"CORE": 0}, self._filter)
             archive.unpack(len(descriptors), target)
 
@@ -230,13 +234,17 @@ def _wake_on_child_end() -> int:
 
 
 def _enter_persistent_namespaces() -> None:
-    """Return in the init process of new namespaces; the caller waits for it and ends with it."""
+    """Return in the init process of new namespaces; the caller waits for it and ends with it.
+
+    Commands cannot interrupt it: a signal without a handler does nothing to an init process.
+    """
     pid = kernel.clone_into(kernel.NEW_PIDS | kernel.NEW_MOUNTS | kernel.NEW_IPC)
     if pid:
         os.closerange(_FIRST_FREE, 64)
         os.waitpid(pid, 0)
         os._exit(1)
     kernel.die_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     namespaces.mount_scratch(_SCRATCH_MB, _SCRATCH_FILES)
     namespaces.mount_processes(hide=True)
 
@@ -247,20 +255,42 @@ def main() -> None:
     The alarm ends the runner also when nobody reads what it writes; bubblewrap ends with it.
     """
     settings = json.loads(sys.argv.pop())
-    requests, replies = _take_descriptors()
+    pipes = _take_descriptors()
     signal.setitimer(signal.ITIMER_REAL, settings["lifetime_s"])
-    reset_signals()
     kernel.die_with_parent()
-    kernel.hide_memory()
-    files = -1
+    files, program = -1, None
     if settings["mode"] != "plain":
-        files = namespaces.prepare_mounts()
-    if settings["mode"] == "persistent":
-        files = -1
+        files, program = _prepare(persistent=settings["mode"] == "persistent")
+    _forget_start()
+    with contextlib.suppress(HostGoneError):
+        Runner(settings, pipes, files, program).serve()
+    os._exit(0)
+
+
+def _prepare(*, persistent: bool) -> tuple[int, bytes | None]:
+    """Take what commands never need from this process, which they are copies of.
+
+    Return the descriptor of put files and the seccomp program that is left to commands.
+    """
+    kernel.hide_memory()
+    files = namespaces.prepare_mounts()
+    if persistent:
         _enter_persistent_namespaces()
+    kernel.forbid_new_rights()
+    programs = syscall_filter.build_filters(os.uname().machine)
+    if not programs:
+        return files, None
+    kernel.enter_filter(programs[0])
+    return files, programs[1]
+
+
+def _forget_start() -> None:
+    """Make this process what a command expects of a new interpreter, and cheap to copy."""
+    for name in [name for name in sys.modules if name.partition(".")[0] == __package__]:
+        del sys.modules[name]
+    os.environ.clear()
+    os.environ.update(launch.ENVIRONMENT)
+    compile("pass", "<command>", "exec")  # makes types that else each copy would make
     gc.collect()
     gc.freeze()
     gc.disable()
-    with contextlib.suppress(HostGoneError):
-        Runner(settings, requests, replies, files).serve()
-    os._exit(0)

@@ -1,14 +1,18 @@
-"""Pure. Builds the seccomp program that a command runs under.
+"""Pure. Builds the seccomp programs that a command runs under.
 
-Returned are instructions of classic BPF (linux/filter.h). A refused call fails with an error
-number; a call of another ABI (32-bit, x32), with numbers of its own, kills the process.
+They are instructions of classic BPF (linux/filter.h). A refused call fails with an error number; a
+call of another ABI (32-bit, x32), with numbers of its own, kills the process. The runner enters the
+first program once, which all commands inherit; the second one refuses what the runner needs itself.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections import namedtuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 EPERM, ENOSYS, EAFNOSUPPORT, NO_EFFECT = 1, 38, 97, 0
 
@@ -17,7 +21,7 @@ _X32 = 0x40000000
 _ALLOW, _ERROR, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
 _LOAD, _AND, _IF_EQUAL, _IF_AT_LEAST, _RETURN = 0x20, 0x54, 0x15, 0x35, 0x06
 
-_REFUSED = {
+_REFUSED: dict[str, tuple[int, int | None]] = {
     "acct": (163, 89),
     "add_key": (248, 217),
     "adjtimex": (159, 171),
@@ -45,10 +49,8 @@ _REFUSED = {
     "kexec_load": (246, 104),
     "keyctl": (250, 219),
     "lookup_dcookie": (212, 18),
-    "memfd_create": (319, 279),
     "memfd_secret": (447, 447),
     "modify_ldt": (154, None),
-    "mount": (165, 40),
     "mount_setattr": (442, 442),
     "move_mount": (429, 429),
     "msgget": (68, 186),
@@ -84,23 +86,17 @@ _REFUSED = {
 }
 """Numbers of refused calls on x86-64 and aarch64."""
 
-
-class Condition(NamedTuple):
-    """Tests the low 32 bits of an argument: ``(argument & mask) == value``, or its opposite."""
-
-    argument: int
-    mask: int
-    value: int
-    equal: bool = True
+_REFUSED_TO_COMMANDS: dict[str, tuple[int, int | None]] = {
+    "memfd_create": (319, 279),
+    "mount": (165, 40),
+}
 
 
-class Rule(NamedTuple):
-    """Refuses a call with an error number when all conditions hold."""
+Condition = namedtuple("Condition", "argument mask value equal", defaults=(True,))  # noqa: PYI024
+"""Tests the low 32 bits of an argument: ``(argument & mask) == value``, or its opposite."""
 
-    numbers: tuple[int, int]
-    conditions: tuple[Condition, ...]
-    error: int
-
+Rule = namedtuple("Rule", "numbers conditions error")  # noqa: PYI024 - typing is slow to load
+"""Refuses a call with an error number when all conditions hold."""
 
 _WORD = 0xFFFFFFFF
 _NEW_NAMESPACES = 0x7E020000
@@ -114,7 +110,6 @@ def _any_of(argument: int, mask: int) -> tuple[Condition, ...]:
 
 _RULES = [
     Rule((435, 435), (), ENOSYS),  # clone3 has its flags in memory; the C library takes clone then
-    Rule((56, 220), _any_of(0, _NEW_NAMESPACES), EPERM),
     Rule((41, 198), _FOREIGN, EAFNOSUPPORT),  # socket
     Rule((53, 199), _FOREIGN, EAFNOSUPPORT),  # socketpair
     Rule((72, 25), (Condition(1, _WORD, 1031),), EPERM),  # fcntl F_SETPIPE_SZ
@@ -128,31 +123,40 @@ _RULES = [
     ),
 ]
 
+_RULES_OF_COMMANDS = [Rule((56, 220), _any_of(0, _NEW_NAMESPACES), EPERM)]  # clone
 
-def build_filter(machine: str) -> bytes | None:
-    """Return the program for ``os.uname().machine``, or None for an unknown machine."""
+
+def build_filters(machine: str) -> tuple[bytes, bytes] | None:
+    """Return the runner's and the commands' program for ``os.uname().machine``, if it is known."""
     if machine not in _ARCHITECTURES:
         return None
-    column = list(_ARCHITECTURES).index(machine)
-    return b"".join(
-        struct.pack("=HBBI", *instruction)
-        for instruction in _instructions(_ARCHITECTURES[machine], column)
+    return (
+        _build(machine, _REFUSED, _RULES),
+        _build(machine, _REFUSED_TO_COMMANDS, _RULES_OF_COMMANDS),
     )
 
 
-def _instructions(architecture: int, column: int) -> Iterator[tuple[int, int, int, int]]:
+def _build(machine: str, refused: dict[str, tuple[int, int | None]], rules: list[Rule]) -> bytes:
+    column = list(_ARCHITECTURES).index(machine)
+    numbers = [pair[column] for pair in refused.values()]
+    program = _instructions(_ARCHITECTURES[machine], numbers, rules, column)
+    return b"".join(struct.pack("=HBBI", *instruction) for instruction in program)
+
+
+def _instructions(
+    architecture: int, refused: list[int | None], rules: list[Rule], column: int
+) -> Iterator[tuple[int, int, int, int]]:
     yield (_LOAD, 0, 0, 4)
     yield (_IF_EQUAL, 1, 0, architecture)
     yield (_RETURN, 0, 0, _KILL)
     yield (_LOAD, 0, 0, 0)
     yield (_IF_AT_LEAST, 0, 1, _X32)
     yield (_RETURN, 0, 0, _KILL)
-    for numbers in _REFUSED.values():
-        number = numbers[column]
+    for number in refused:
         if number is not None:
             yield (_IF_EQUAL, 0, 1, number)
             yield (_RETURN, 0, 0, _ERROR | EPERM)
-    for rule in _RULES:
+    for rule in rules:
         yield from _rule(rule, column)
     yield (_RETURN, 0, 0, _ALLOW)
 
