@@ -366,9 +366,11 @@ class SandboxPool:
 
     def _fail_callers(self, reason: str) -> None:
         last, self._pace = self._last_error, self._pace.after_giving_up()
-        error = SandboxError(
-            f"{reason}: {last.message}" if last else reason, last.fix if last else ""
-        )
+        error: DaddyError = SandboxError(reason)
+        if isinstance(last, SandboxError):
+            error = SandboxError(f"{reason}: {last.message}", last.fix)
+        elif last:
+            error = last
         while self._callers:
             caller = self._callers.popleft()
             if not caller.member.done():

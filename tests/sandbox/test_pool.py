@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from Daddy.core.errors import SandboxError, UsageError
+from Daddy.core.errors import ConfigError, DaddyError, FileError, SandboxError, UsageError
 from Daddy.sandbox.interfaces import Command, CreationRefusedError, Sandbox, SandboxSpec
 from Daddy.sandbox.pool import SandboxPool
 from tests.patience import PATIENCE_S
@@ -264,6 +264,17 @@ def test_a_pool_that_cannot_warm_up_raises_and_leaves_nothing() -> None:
         with pytest.raises(SandboxError, match="No space left"):
             async with SandboxPool(backend, size=1, warm=1):
                 raise AssertionError
+
+    play(story)
+
+
+@pytest.mark.parametrize("error", [ConfigError("no such image"), FileError("the disk is full")])
+def test_an_error_of_another_kind_keeps_its_kind_and_exit_code(error: DaddyError) -> None:
+    async def story(backend: FakeBackend) -> None:
+        backend.failures = [error] * 3
+        async with SandboxPool(backend, size=1) as pool:
+            with pytest.raises(type(error), match=error.message):
+                await pool.run(TRUE)
 
     play(story)
 

@@ -1,0 +1,28 @@
+"""The backends that the conformance suite runs on, each with a reason to skip it."""
+
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from Daddy.sandbox.interfaces import Backend
+from tests.components import program
+
+
+def bubblewrap() -> Backend:
+    if sys.platform != "linux":
+        pytest.skip("bubblewrap needs Linux")
+    program("bwrap", "bubblewrap")
+    from Daddy.sandbox.bubblewrap import BubblewrapBackend
+
+    return BubblewrapBackend()
+
+
+def process() -> Backend:
+    from Daddy.sandbox.process_backend import ProcessBackend
+
+    return ProcessBackend()
+
+
+BACKENDS: dict[str, Callable[[], Backend]] = {"process": process, "bubblewrap": bubblewrap}
+"""A new backend joins the suite by a line here."""
