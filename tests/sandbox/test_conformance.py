@@ -537,7 +537,7 @@ def test_a_hundred_commands_leave_no_descriptor_and_no_process(backend: Backend)
     async def story(sandbox: Sandbox) -> None:
         await sandbox.run(shell("true"), LONG)
         before = count()
-        for _ in range(100):
+        for _ in range(100 if backend.name in LOCAL else 10):  # each may take a new container
             await sandbox.run(shell("true"), LONG)
         assert until(lambda: count() <= before)
 
