@@ -40,7 +40,7 @@ _ANSWER_S = 60.0
 _START_S = 60.0
 _CLOSE_S = 5.0
 _DEFAULT_LIMITS = Limits()
-_COPY = Limits(time_s=600.0, memory_mb=256, scratch_mb=1 << 20)
+_COPY = Limits(time_s=120.0, memory_mb=256, scratch_mb=1 << 20)
 _TAR_OVERHEAD = MAX_FILES * 3 * 512 + MIB
 """Bytes of headers and padding in the largest archive."""
 _MODULES = "import sys; sys.path.insert(0, sys.argv[1]); from runner.serve import main; "
@@ -152,10 +152,9 @@ class RunnerSandbox:
 
     async def put(self, source: Path, target: str) -> None:
         """Copy a file or folder of the host to the absolute path `target`."""
-        if self._mode == "fresh" and not target.startswith(f"{FILES}/"):
-            raise SandboxError(
-                f"{target!r} cannot be written in a fresh sandbox", f"name a path below {FILES}"
-            )
+        below = f"{FILES}/" if self._mode == "fresh" else "/"
+        if not target.startswith(below):
+            raise SandboxError(f"{target!r} cannot be written here", f"name a path below {below}")
         with self._turn(_COPY.time_s):
             await self._send({"do": "put", "target": target}, _COPY)
             try:
@@ -198,14 +197,20 @@ class RunnerSandbox:
         self._ended = self._ended or "it was closed"
         self._requests.close()
         try:
-            await asyncio.wait_for(self._process.wait(), _CLOSE_S)
+            await asyncio.wait_for(self._wait_for_end(), _CLOSE_S)
         except asyncio.TimeoutError:
             self._kill("it did not end by itself")
-            await self._process.wait()
+            await self._wait_for_end()
         finally:
             self._kill("it was closed")
             on_close, self._on_close = self._on_close, _do_nothing
             on_close()
+
+    async def _wait_for_end(self) -> None:
+        """Wait for the process and the end of its output, so that its pipes are closed."""
+        while await self._replies.read(_PART_BYTES):
+            pass
+        await self._process.wait()
 
     async def start(self) -> None:
         """Wait for the runner's first answer."""

@@ -28,7 +28,7 @@ def unpack(root: int, target: str) -> None:
     import tarfile  # slow to load, and only here
 
     try:
-        folder, name = _enter(root, target.strip("/").split("/"))
+        folder, name = _enter(root, [part for part in target.split("/") if part])
         with tarfile.open(fileobj=sys.stdin.buffer, mode="r|") as stream:
             for member in stream:
                 parts = [name, *member.name.split("/")[1:]]
@@ -40,7 +40,7 @@ def unpack(root: int, target: str) -> None:
 
 def _enter(folder: int, parts: list[str]) -> tuple[int, str]:
     """Return a descriptor of the folder of the last part, made if it is missing, and this part."""
-    if not {"", ".", ".."}.isdisjoint(parts):
+    if not parts or not {"", ".", ".."}.isdisjoint(parts):
         raise OSError(f"no path: {'/'.join(parts)!r}")
     current = os.dup(folder)
     for part in parts[:-1]:

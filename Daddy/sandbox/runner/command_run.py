@@ -28,6 +28,8 @@ _MOST_LOST = 64 << 20
 _CHUNK_BYTES = 64 * 1024
 _STREAMS = ("stdout", "stderr", "result")
 _NEW = kernel.NEW_PIDS | kernel.NEW_MOUNTS | kernel.NEW_IPC
+_NICE = 10
+"""Niceness of commands: else the runner would have to wait for a core while they take memory."""
 CORES = os.cpu_count() or 1
 
 
@@ -73,6 +75,7 @@ class CommandRun:
         try:
             _reset_signals()
             kernel.die_with_parent()
+            os.nice(_NICE)
             if self._fresh:
                 namespaces.mount_scratch(self._limits["scratch_mb"], self._limits["scratch_files"])
                 namespaces.mount_processes()
@@ -86,8 +89,10 @@ class CommandRun:
             os.setsid()
             body(descriptors)
         except BaseException as error:  # noqa: BLE001 - whatever it is, nothing ran unconfined
-            os.write(report, f"broken: {error!r}".encode()[:500])
-        os._exit(1)
+            with contextlib.suppress(OSError):
+                os.write(report, f"broken: {error!r}".encode()[:500])
+        finally:
+            os._exit(1)
 
     def watch(self, *, count: bool) -> dict[str, Any]:
         """Watch it to its end and return the outcome; `count` its processes, too."""
@@ -145,6 +150,7 @@ class CommandRun:
         self._peak = max(self._peak, min(used, 2 * limit))
         if used > limit:
             self._kill("out of memory")
+            end_all_others()
         elif self._count and processes > self._limits["processes"]:
             self.end_processes()
         self._look_at = time.monotonic() + next_look_s(used, limit, CORES)
@@ -207,6 +213,13 @@ class CommandRun:
         }
 
 
+def end_all_others() -> None:
+    """Kill all processes of a persistent sandbox but its init process, which alone may do so."""
+    if os.getpid() == 1:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(-1, signal.SIGKILL)
+
+
 def reap_children(wake: int) -> list[tuple[int, int, Any]]:
     """Return the exit of every child that ended, so that no zombie is left; empties `wake`."""
     with contextlib.suppress(BlockingIOError):
@@ -219,17 +232,17 @@ def reap_children(wake: int) -> list[tuple[int, int, Any]]:
 
 
 def _reset_signals() -> None:
-    """Undo what the runner set. The module signal would take longer: it makes enumerations."""
+    """Take back all handlers, without which no signal from inside hurts an init process.
+
+    The module signal would take longer: it makes enumerations.
+    """
     _signal.set_wakeup_fd(-1)
     _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
+    _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
 
 
 def _reap_until(pid: int) -> int:
-    """Wait for all children that end, as the first process of a namespace must, until `pid`.
-
-    A signal without a handler cannot hurt it.
-    """
-    _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
+    """Wait for all children that end, as the first process of a namespace must, until `pid`."""
     while True:
         ended, status = os.wait()
         if ended == pid:

@@ -46,12 +46,18 @@ class HostChannel:
         return header
 
     def copy_to(self, descriptor: int, count: int) -> None:
-        """Write the next `count` bytes of the request to a file or pipe."""
+        """Write the next `count` bytes of the request to a file, or a pipe that may be closed."""
         while count:
             if self._start == self._end:
                 self._fill()
             part = memoryview(self._input)[self._start : min(self._end, self._start + count)]
-            written = os.write(descriptor, part)
+            try:
+                written = os.write(descriptor, part)
+            except BlockingIOError:
+                self._wait(descriptor, select.POLLOUT)
+                continue
+            except BrokenPipeError:  # the outcome of its reader says why
+                written = len(part)
             self._start, count = self._start + written, count - written
 
     def _fill(self) -> None:

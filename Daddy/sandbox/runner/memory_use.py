@@ -27,8 +27,9 @@ _HIDDEN = b"/dev/zero (deleted)"
 _GROWTH_PER_CORE = 2 << 30
 """Bytes a second that a core can take of fresh memory at most."""
 _SHORTEST_S, _LONGEST_S = 0.001, 0.02
-_THOROUGH_S = 0.01
+_THOROUGH_S = 0.05
 """Seconds between two readings of what is no anonymous memory: those take longer."""
+_CLEARLY_BELOW = 0.85
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 BEYOND = 1 << 62
 """Memory of processes that hold memory in a way that cannot be measured."""
@@ -39,19 +40,24 @@ class MemoryUse:
 
     def __init__(self, processes: Callable[[], Iterable[int]], scratch: str = "") -> None:
         self._processes, self._scratch = processes, scratch
-        self._others, self._thorough_at = 0, 0.0
+        self._kernel, self._descriptors, self._thorough_at = 0, 0, 0.0
 
     def measure(self, limit: int) -> tuple[int, int]:
-        """Return the bytes in use, exact if near `limit` or over it, and the processes' number."""
-        pids = list(self._processes())
+        """Return the bytes in use, exact if it may be over it, and the processes' number."""
+        anonymous = {pid: _anonymous(pid) for pid in self._processes()}
         now = time.monotonic()
         if now >= self._thorough_at:
-            self._others = sum(_besides_anonymous(pid) for pid in pids)
-            self._thorough_at = time.monotonic() + _THOROUGH_S
-        total = _scratch_bytes(self._scratch) + sum(map(_anonymous, pids)) + self._others
+            found = [_besides_anonymous(pid) for pid in anonymous]
+            self._kernel = sum(kernel for kernel, _ in found)
+            self._descriptors = sum(count for _, count in found) * DATAGRAM_BYTES
+            self._thorough_at = now + _THOROUGH_S
+        total = sum(anonymous.values()) + self._besides()
         if limit < total < BEYOND:
             total = self._measure_stopped(limit)
-        return total, len(pids)
+        return total, len(anonymous)
+
+    def _besides(self) -> int:
+        return self._kernel + self._descriptors + _scratch_bytes(self._scratch)
 
     def _measure_stopped(self, limit: int) -> int:
         """Stop all processes, parents first, so that they cannot grow while they are measured.
@@ -65,10 +71,25 @@ class MemoryUse:
                 seen.add(pid)
                 if not _is_stopped(pid) and _signal(pid, signal.SIGSTOP):
                     stopped.append(pid)
-        total = _scratch_bytes(self._scratch) + _exact(list(seen))
+        total = self._exact(seen, limit)
         if total <= limit:
             for pid in reversed(stopped):
                 _signal(pid, signal.SIGCONT)
+        return total
+
+    def _exact(self, pids: Iterable[int], limit: int) -> int:
+        """Replace bounds by exact sizes, the largest first, until the sum is clearly below `limit`.
+
+        Pages that n processes share count for an nth in each.
+        """
+        if self._descriptors > limit // 8:
+            self._descriptors = _descriptor_bytes(pids)
+        bounds = sorted(((_anonymous(pid), pid) for pid in pids), reverse=True)
+        total = sum(bound for bound, _ in bounds) + self._besides()
+        for bound, pid in bounds:
+            if total <= limit * _CLEARLY_BELOW:
+                break
+            total -= bound - min(bound, _share(pid))
         return total
 
 
@@ -96,15 +117,22 @@ def _anonymous(pid: int) -> int:
     return (int(resident) - int(shared)) * _PAGE_BYTES
 
 
-def _besides_anonymous(pid: int) -> int:
-    """Return an upper bound of a process's other memory; 0 if it ended."""
+def _besides_anonymous(pid: int) -> tuple[int, int]:
+    """Return the kernel's memory for a process and the number of its descriptors."""
     try:
         maps = _read(f"/proc/{pid}/maps")
         if _HIDDEN in maps:
-            return BEYOND
-        descriptors = _count_descriptors(f"/proc/{pid}/fd") * DATAGRAM_BYTES
-        mappings = maps.count(b"\n") * _MAPPING_BYTES
-        return _kib(_read(f"/proc/{pid}/status"), _COUNTED) + mappings + descriptors
+            return BEYOND, 0
+        kernel = _kib(_read(f"/proc/{pid}/status"), _COUNTED)
+        return kernel + maps.count(b"\n") * _MAPPING_BYTES, _count_descriptors(f"/proc/{pid}/fd")
+    except OSError:
+        return 0, 0
+
+
+def _share(pid: int) -> int:
+    """Return the anonymous memory of a process, of which it shares a part with others."""
+    try:
+        return _kib(_read(f"/proc/{pid}/smaps_rollup"), (b"Pss_Anon:",))
     except OSError:
         return 0
 
@@ -128,19 +156,15 @@ def _signal(pid: int, number: int) -> bool:
     return False
 
 
-def _exact(pids: list[int]) -> int:
-    total, targets = _tcp_bytes(), set()
+def _descriptor_bytes(pids: Iterable[int]) -> int:
+    """Return the most that the pipes and sockets of processes hold, each counted once."""
+    targets: set[str] = set()
     for pid in pids:
-        try:
-            maps = _read(f"/proc/{pid}/maps").count(b"\n") * _MAPPING_BYTES
-            status = _kib(_read(f"/proc/{pid}/status"), _COUNTED)
-            total += maps + status + _kib(_read(f"/proc/{pid}/smaps_rollup"), (b"Pss_Anon:",))
-            targets |= set(_targets(f"/proc/{pid}/fd"))
-        except OSError:
-            continue
+        with contextlib.suppress(OSError):
+            targets.update(_targets(f"/proc/{pid}/fd"))
     pipes = sum(target.startswith("pipe:") for target in targets)
     sockets = sum(target.startswith("socket:") for target in targets)
-    return total + pipes * _PIPE_BYTES + sockets * DATAGRAM_BYTES
+    return pipes * _PIPE_BYTES + sockets * DATAGRAM_BYTES + _tcp_bytes()
 
 
 def _targets(folder: str) -> Iterable[str]:

@@ -16,8 +16,8 @@ import select
 import signal
 import sys
 
-from . import archive, kernel, launch, namespaces, syscall_filter
-from .command_run import CORES, CommandRun, reap_children
+from . import archive, become_command, kernel, namespaces, syscall_filter
+from .command_run import CORES, CommandRun, end_all_others, reap_children
 from .host_channel import HostChannel, HostGoneError
 from .memory_use import MemoryUse, next_look_s
 
@@ -65,33 +65,34 @@ class Runner:
             limits = self._rlimits()
 
             def body(descriptors: list[int]) -> None:
-                launch.become_command(command, descriptors, limits, self._filter)
+                become_command.replace_process(command, descriptors, limits, self._filter)
 
             return self._watch(body, given, lines=request["lines"], fresh=self._mode == "fresh")
 
     def _answer_put(self, request: dict[str, Any]) -> dict[str, Any]:
         """Unpack the stream that follows in parts; the last one is 0, or -1 if the host gave up."""
         readable, writable = os.pipe()
+        os.set_blocking(writable, False)
         target = request["target"]
         if self._mode == "fresh":
             target = target[len(namespaces.FILES) :]
 
         def body(descriptors: list[int]) -> None:
             root = self._files if self._mode == "fresh" else os.open("/", os.O_RDONLY)
-            launch.confine([*descriptors, root], {"CORE": 0}, self._filter)
+            become_command.confine([*descriptors, root], {"CORE": 0}, self._filter)
             archive.unpack(len(descriptors), target)
 
-        def feed() -> None:
+        def send_input() -> None:
             os.close(readable)
             while (count := self._channel.read_header()["part"]) > 0:
                 self._channel.copy_to(writable, count)
             os.close(writable)
 
-        return self._watch(body, readable, feed=feed)
+        return self._watch(body, readable, send_input=send_input)
 
     def _answer_get(self, request: dict[str, Any]) -> dict[str, Any]:
         def body(descriptors: list[int]) -> None:
-            launch.confine(descriptors, {"CORE": 0}, self._filter)
+            become_command.confine(descriptors, {"CORE": 0}, self._filter)
             archive.pack(request["source"])
 
         with self._file(0) as nothing:
@@ -104,7 +105,7 @@ class Runner:
         *,
         lines: bool = False,
         fresh: bool = False,
-        feed: Callable[[], None] | None = None,
+        send_input: Callable[[], None] | None = None,
     ) -> dict[str, Any]:
         if self._mode == "persistent":
             with contextlib.suppress(OSError):  # more than that is in use
@@ -114,8 +115,8 @@ class Runner:
         run.memory = self._memory(run.pid, fresh=fresh)
         self._run = run
         try:
-            if feed:
-                feed()
+            if send_input:
+                send_input()
             return run.watch(count=self._count_processes)
         finally:
             self._run = None
@@ -182,7 +183,7 @@ class Runner:
         limit = self._limits["memory_mb"] << 20
         used, processes = self._memory(1, fresh=False).measure(limit)
         if used > limit:
-            os.kill(-1, signal.SIGKILL)
+            end_all_others()
         return next_look_s(used, limit, CORES, _LONGEST_IDLE_S) if processes else None
 
 
@@ -272,10 +273,11 @@ def _prepare(*, persistent: bool) -> tuple[int, bytes | None]:
 
     Return the descriptor of put files and the seccomp program that is left to commands.
     """
-    kernel.hide_memory()
+    kernel.set_open_to_others(is_open=False)
     files = namespaces.prepare_mounts()
     if persistent:
         _enter_persistent_namespaces()
+    kernel.run_soon()
     kernel.forbid_new_rights()
     programs = syscall_filter.build_filters(os.uname().machine)
     if not programs:
@@ -289,7 +291,7 @@ def _forget_start() -> None:
     for name in [name for name in sys.modules if name.partition(".")[0] == __package__]:
         del sys.modules[name]
     os.environ.clear()
-    os.environ.update(launch.ENVIRONMENT)
+    os.environ.update(become_command.ENVIRONMENT)
     compile("pass", "<command>", "exec")  # makes types that else each copy would make
     gc.collect()
     gc.freeze()

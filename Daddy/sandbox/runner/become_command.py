@@ -22,12 +22,13 @@ _NOT_RUN = 127
 ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/tmp", "LANG": "C.UTF-8"}  # noqa: S108
 
 
-def become_command(
+def replace_process(
     specification: int, descriptors: list[int], limits: dict[str, int], program: bytes | None
 ) -> NoReturn:
     """Run the command that the file `specification` describes."""
     command = _read_json(specification)
     confine(descriptors, limits, program)
+    kernel.set_open_to_others(is_open=True)
     os.environ.update(command["env"])
     try:
         os.chdir(command["folder"])
@@ -47,10 +48,10 @@ def _read_json(descriptor: int) -> dict[str, Any]:
 
 
 def confine(descriptors: list[int], limits: dict[str, int], program: bytes | None) -> None:
-    """Make `descriptors` 0 and up and close all others; set resource limits and the filter."""
-    for target, source in enumerate(descriptors):
-        os.dup2(source, target)
-    os.closerange(len(descriptors), _MOST_DESCRIPTORS)
+    """Set resource limits and the filter; then make `descriptors` 0 and up, and close all others.
+
+    Until the end an error can be told to the runner.
+    """
     for name, value in limits.items():
         number = getattr(resource, f"RLIMIT_{name}", None)
         if number is not None:
@@ -59,6 +60,9 @@ def confine(descriptors: list[int], limits: dict[str, int], program: bytes | Non
             resource.setrlimit(number, (bound, bound))
     if program:
         kernel.enter_filter(program)
+    for target, source in enumerate(descriptors):
+        os.dup2(source, target)
+    os.closerange(len(descriptors), _MOST_DESCRIPTORS)
 
 
 def _execute(argv: list[str]) -> None:
