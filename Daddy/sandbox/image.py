@@ -262,11 +262,11 @@ def _write_configuration(work: Path, release: str) -> list[str]:
         (work / name).mkdir(parents=True)
     write_new(work / "status", b"")
     write_new(work / "sources.list", _sources(release).encode())
-    paths = {"State": "", "State::status": "status", "State::lists": "lists", "Cache": "",
-             "Cache::archives": "archives", "Etc::sourcelist": "sources.list"}  # fmt: skip
+    paths = {"State": "", "State::status": "status", "Cache": "", "Etc::sourcelist": "sources.list"}
     lines = [f'Dir::{key} "{work / name}";' for key, name in paths.items()]
     write_new(work / "apt.conf", "\n".join([_APT, *lines, ""]).encode())
-    return ["apt-get", "-q", "-y", "-c", str(work / "apt.conf")]
+    dies_with_us = ["setpriv", "--pdeathsig", "KILL"]  # of util-linux, which dpkg's systems have
+    return [*dies_with_us, "apt-get", "-q", "-y", "-c", str(work / "apt.conf")]
 
 
 def _sources(release: str) -> str:

@@ -179,7 +179,7 @@ class RunnerSandbox:
         with TarUnpacker(target, max_bytes) as unpacker:
             with self._turn(limits.time_s):
                 await self._send({"do": "get", "source": source}, limits)
-                outcome = await self._finish_copy(unpacker.feed)
+                outcome = await self._finish_copy(unpacker.feed_tar)
             _check_copy(outcome)
             unpacker.finish()
 

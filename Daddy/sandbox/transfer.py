@@ -150,10 +150,10 @@ def _pack_contents(path: str, descriptor: int, size: int) -> Iterator[bytes]:
 class TarUnpacker:
     """Writes an untrusted stream to the new path ``target`` of the host.
 
-    Feed it the stream, then call `finish`: only then is anything at ``target``. As a context
+    Feed it the whole stream, then call `finish`: only then is anything at ``target``. As a context
     manager it removes all that it wrote unless it was finished. Files get mode 0600 or 0700,
-    folders 0700. Raises SandboxError for all that a stream may not hold and FileError if the
-    host cannot write; after an error it takes no more.
+    folders 0700. The first thing that a stream may not hold, or that the host cannot write, ends
+    the writing; the rest is dropped, so that a sandbox can go on after its archive is read.
     """
 
     def __init__(self, target: Path, max_bytes: int, max_files: int = MAX_FILES) -> None:
@@ -161,6 +161,7 @@ class TarUnpacker:
         self._budget = _Budget(max_bytes, max_files)
         self._buffer = bytearray()
         self._ended = False
+        self._error: DaddyError | None = None
         with self._naming_target():
             if os.path.lexists(target):
                 raise FileError(f"{target} is already there", "name a path that is not there yet")
@@ -184,17 +185,28 @@ class TarUnpacker:
         os.close(self._root)
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def feed(self, data: bytes) -> None:
-        """Take the next bytes of the stream."""
+    def feed_tar(self, data: bytes) -> None:
+        """Take the next bytes of the stream. It raises nothing: `finish` does."""
+        if self._error:
+            return
         self._buffer += data
-        while len(self._buffer) >= self._wanted:
-            piece = bytes(self._buffer[: self._wanted])
-            del self._buffer[: self._wanted]
-            with self._naming_target():
-                self._wanted = self._reader.send(piece)
+        try:
+            while len(self._buffer) >= self._wanted:
+                piece = bytes(self._buffer[: self._wanted])
+                del self._buffer[: self._wanted]
+                with self._naming_target():
+                    self._wanted = self._reader.send(piece)
+        except DaddyError as error:
+            self._error = error
+            self._buffer.clear()
 
     def finish(self) -> None:
-        """Move what was written to the target, where nothing may be by now."""
+        """Move what was written to the target, where nothing may be by now.
+
+        Raises SandboxError for a refused stream, FileError if the host could not write.
+        """
+        if self._error:
+            raise self._error
         if not self._ended:
             _fail(SandboxError, self._target.name, "its archive ends too early")
         with self._naming_target():

@@ -19,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from Daddy.core.errors import FileError, SandboxError
+from Daddy.sandbox import transfer
 from Daddy.sandbox.transfer import MAX_FILES, PIECE, TarUnpacker, pack_tar, refuse_name
 
 MIB = 1 << 20
@@ -257,7 +258,7 @@ def place(tmp_path: Path) -> Path:
 def unpack(data: bytes, target: Path, pieces: int = 1000, max_files: int = 100) -> None:
     with TarUnpacker(target, MIB, max_files) as unpacker:
         for start in range(0, len(data), pieces):
-            unpacker.feed(data[start : start + pieces])
+            unpacker.feed_tar(data[start : start + pieces])
         unpacker.finish()
 
 
@@ -294,7 +295,7 @@ def test_files_get_the_owners_rights_only(place: Path) -> None:
 
 def test_nothing_is_at_the_target_before_the_end(place: Path) -> None:
     with TarUnpacker(place / "got", MIB) as unpacker:
-        unpacker.feed(ROOT + A + END)
+        unpacker.feed_tar(ROOT + A + END)
         assert not (place / "got").exists()
         unpacker.finish()
     assert (place / "got" / "a").read_bytes() == b"abc"
@@ -313,7 +314,7 @@ def test_what_is_at_the_target_stays(data: bytes, early: bool, place: Path) -> N
 
     def late() -> None:
         with TarUnpacker(place / "got", MIB) as unpacker:
-            unpacker.feed(data)
+            unpacker.feed_tar(data)
             appear()
             unpacker.finish()
 
@@ -379,7 +380,7 @@ def test_a_large_file_passes_through_in_pieces(tmp_path: Path) -> None:
     def copy() -> None:
         with TarUnpacker(tmp_path / "got", 64 * MIB) as unpacker:
             for piece in pack_tar(tmp_path / "big"):
-                unpacker.feed(piece)
+                unpacker.feed_tar(piece)
             unpacker.finish()
 
     assert peak_memory(copy) < 2 * MIB
@@ -387,10 +388,13 @@ def test_a_large_file_passes_through_in_pieces(tmp_path: Path) -> None:
 
 
 def test_a_stream_of_endless_files_ends_at_the_bound(place: Path) -> None:
+    """Feeding raises nothing, so that the stream is read to its end; it drops the rest."""
     with TarUnpacker(place / "got", MIB) as unpacker:
-        unpacker.feed(ROOT + b"".join(member(f"./{n}") for n in range(MAX_FILES - 1)))
-        with pytest.raises(SandboxError, match="too many"):
-            unpacker.feed(b"".join(member(f"./more-{n}") for n in range(1000)))
+        unpacker.feed_tar(ROOT + b"".join(member(f"./{n}") for n in range(MAX_FILES - 1)))
+        unpacker.feed_tar(b"".join(member(f"./more-{n}") for n in range(1000)) + END)
+        assert len([path for path in place.rglob("*") if path.is_file()]) == MAX_FILES - 1
+        with pytest.raises(SandboxError, match="'more-0' is not copied: there are too many"):
+            unpacker.finish()
     assert list(place.iterdir()) == []
 
 
@@ -451,6 +455,24 @@ def test_a_put_does_not_follow_what_is_swapped_meanwhile(tmp_path: Path) -> None
     (source / "sub").symlink_to(secret)
     with pytest.raises(FileError, match="'sub'"):
         next(stream)
+
+
+@pytest.mark.parametrize("content", ["/etc", "/dev/zero"])
+def test_a_put_opens_no_link_that_appears_after_its_look(
+    content: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "a"
+    source.write_text("plain")
+    opened = os.open
+
+    def swap_then_open(path: str, flags: int, **folder: int) -> int:
+        source.unlink()
+        source.symlink_to(content)
+        return opened(path, flags, **folder)
+
+    monkeypatch.setattr(transfer.os, "open", swap_then_open)
+    with pytest.raises(FileError, match="symbolic links"):
+        packed(source)
 
 
 @pytest.mark.parametrize("size", [PIECE, 3 * PIECE])
