@@ -136,7 +136,8 @@ class RunnerSandbox:
     ) -> Outcome:
         """Run a command to its end. A cancelled call ends the sandbox."""
         specification = {name: getattr(command, name) for name in ("argv", "python", "folder")}
-        data = json.dumps({**specification, "env": dict(command.env)}).encode()
+        unbuffered = {"PYTHONUNBUFFERED": "1"} if on_line else {}
+        data = json.dumps({**specification, "env": {**unbuffered, **command.env}}).encode()
         sizes = {"command": len(data), "stdin": len(command.stdin), "lines": on_line is not None}
         kept = {name: bytearray() for name in _STREAMS}
         lines = LineSplitter(on_line, asyncio.get_running_loop().time) if on_line else None
@@ -316,9 +317,11 @@ async def start_runner(
                 limit=_PART_BYTES,
                 **options,
             )
-        except OSError as error:
+        except BaseException as error:
             on_close()
-            raise SandboxError(f"{argv[0]} cannot be started: {error.strerror}") from error
+            if isinstance(error, OSError):
+                raise SandboxError(f"{argv[0]} cannot be started: {error.strerror}") from error
+            raise
         sandbox = RunnerSandbox(process, mode, on_close)
         try:
             await sandbox.start()

@@ -1,5 +1,6 @@
 """The runner confines each command, and keeps nothing of it for the next one."""
 
+import asyncio
 import errno
 import signal
 from pathlib import Path
@@ -230,6 +231,44 @@ def test_a_python_command_can_end_by_a_signal(number: int) -> None:
     source = source if number != signal.SIGKILL else "import os; os.kill(os.getpid(), 9)"
     assert run(python(source)).exit_code == -number
     assert run(shell(f"kill -{int(number)} $$")).exit_code == -number
+
+
+def test_lines_come_though_a_program_does_not_flush() -> None:
+    """It never ends by itself, so its line came before."""
+    source = "print('line')\nwhile True: pass"
+    commands = [python(source), Command(argv=("python3", "-c", source))]
+
+    async def story(sandbox: Sandbox) -> None:
+        for command in commands:
+            arrived = asyncio.Event()
+            task = asyncio.create_task(
+                sandbox.run(command, Limits(time_s=5.0), lambda _line, a=arrived: a.set())
+            )
+            await arrived.wait()
+            assert not task.done()
+            assert (await task).stdout == b"line\n"
+
+    play(story)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        Command(argv=("echo", "a\0b")), Command(argv=("a" * 300,)), python("1", env={"A=B": "c"}),
+        python("1", env={"A": "c\0"}), python("1", folder="/no"), python("1", folder="/\0"),
+    ],
+)  # fmt: skip
+def test_a_command_that_cannot_be_started_is_told(command: Command) -> None:
+    outcome = run(command)
+    assert (outcome.ending, outcome.exit_code) == ("exited", 127)
+    assert outcome.stderr.startswith(b"sandbox: cannot run")
+
+
+@pytest.mark.parametrize("source", ["def", "a\0b", "\ud800", "x" * 100 + "("])
+def test_a_source_that_is_no_python_fails_as_python_does(source: str) -> None:
+    outcome = run(python(source))
+    assert outcome.exit_code == 1
+    assert b"Error" in outcome.stderr
 
 
 def test_orphans_are_reaped_while_a_command_runs() -> None:

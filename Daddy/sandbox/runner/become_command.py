@@ -29,15 +29,17 @@ def replace_process(
     command = _read_json(specification)
     confine(descriptors, limits, program)
     kernel.set_open_to_others(is_open=True)
-    os.environ.update(command["env"])
     try:
+        os.environ.update(command["env"])
         os.chdir(command["folder"])
         if command["argv"]:
             _execute(command["argv"])
-    except OSError as error:
+    except (OSError, ValueError) as error:
         what = command["argv"][:1] or command["folder"]
-        os.write(2, f"sandbox: cannot run {what!r}: {error.strerror}\n".encode(errors="replace"))
+        os.write(2, f"sandbox: cannot run {what!r}: {error}\n".encode(errors="replace"))
         os._exit(_NOT_RUN)
+    if "PYTHONUNBUFFERED" in os.environ:
+        sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     os._exit(run_source(command["python"]))
 
 

@@ -57,7 +57,11 @@ class Runner:
         while True:
             request = self._channel.read_header()
             self._limits = request["limits"]
-            self._channel.write_out(answers[request["do"]](request))
+            try:
+                reply = answers[request["do"]](request)
+            except OSError as error:
+                reply = {"broken": f"broken: {error!r}"}
+            self._channel.write_out(reply)
             self._channel.wipe()
 
     def _answer_run(self, request: dict[str, Any]) -> dict[str, Any]:
