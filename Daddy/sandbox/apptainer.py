@@ -1,12 +1,14 @@
 """Adapter for Apptainer: makes sandboxes on clusters that have it and no bubblewrap.
 
 Apptainer's own namespaces hold a runner, which makes fresh ones for each command, as under
-bubblewrap. It is root in a user namespace that maps to this account only. Apptainer needs an
-account with a passwd entry, so root's sandboxes run as ``nobody``.
+bubblewrap. Apptainer gives it no rights for that: it takes them in a user namespace of its own,
+with one user, who is not root there. Apptainer needs an account with a passwd entry, so root's
+sandboxes run as ``nobody``.
 """
 
 import hashlib
 import os
+import platform
 import pwd
 import shutil
 import sys
@@ -15,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from Daddy.core.errors import ConfigError, FileError, SandboxError
+from Daddy.sandbox.bubblewrap import parse_version
 from Daddy.sandbox.image import Image, images_folder, load_image
 from Daddy.sandbox.interfaces import Isolation, Sandbox, SandboxSpec
 from Daddy.sandbox.runner_client import RUNNER, Mode, runner_argv, start_runner
@@ -24,6 +27,20 @@ _RUNNER_FOLDER = "/run/sandbox"
 _POINTS = ("dev", "etc", "files", "proc", "root", "run/sandbox/runner", "sys", "tmp", "var/tmp")
 _KEPT_VARIABLES = ("PATH", "LANG", "TMPDIR", "XDG_RUNTIME_DIR")
 """Variables that Apptainer gets; those of its own name could bind further folders."""
+
+
+_ENTER_USER_NAMESPACE = """\
+import ctypes, os
+maps = {"setgroups": "deny", "uid_map": f"1000 {os.getuid()} 1", "gid_map": f"1000 {os.getgid()} 1"}
+if ctypes.CDLL(None).unshare(0x10000000):
+    raise SystemExit("no user namespace can be made inside of Apptainer's")
+for name, text in maps.items():
+    with open(f"/proc/self/{name}", "w") as file:
+        file.write(text)
+"""
+"""Runs before the runner, in its process: a program that is started by no root has no rights."""
+_COUNTS_IN_NAMESPACE = (5, 14)
+"""Linux that counts the processes of a user for each user namespace."""
 
 
 def find_program() -> str:
@@ -41,8 +58,7 @@ def apptainer_argv(
     program: str, root: Path, binds: Sequence[tuple[Path, str]], command: Sequence[str]
 ) -> list[str]:
     """Return the command line that runs `command` with `root` and `binds` (all read-only)."""
-    argv = [program, "--quiet", "exec", "--userns", "--fakeroot"]
-    argv += ["--ignore-subuid", "--ignore-fakeroot-command"]
+    argv = [program, "--quiet", "exec", "--userns"]
     argv += ["--containall", "--cleanenv", "--no-home", "--no-eval", "--no-umask"]
     argv += ["--no-mount", "sys,hostfs,tmp,cwd,bind-paths", "--net", "--network", "none"]
     for source, target in binds:
@@ -99,6 +115,14 @@ def kept_environment(environ: Mapping[str, str]) -> dict[str, str]:
     return {**kept, "HOME": "/nonexistent", "APPTAINER_CONFIGDIR": "/nonexistent"}
 
 
+def _runner_command(python: str, mode: Mode, lifetime_s: float) -> list[str]:
+    """Return the runner's command line, with the way into its user namespace before it."""
+    count = parse_version(platform.release()) < _COUNTS_IN_NAMESPACE
+    argv = runner_argv(python, _RUNNER_FOLDER, mode, lifetime_s, count_processes=count)
+    at = argv.index("-c") + 1
+    return [*argv[:at], f"{_ENTER_USER_NAMESPACE}{argv[at]}", *argv[at + 1 :]]
+
+
 class ApptainerBackend:
     """Makes sandboxes with Apptainer."""
 
@@ -126,9 +150,7 @@ class ApptainerBackend:
             binds = [*image.binds, *binds]
         check_binds(binds)
         mode: Mode = "persistent" if spec.persistent else "fresh"
-        command = runner_argv(
-            image.python, _RUNNER_FOLDER, mode, spec.lifetime_s, count_processes=True
-        )
+        command = _runner_command(image.python, mode, spec.lifetime_s)
         argv = apptainer_argv(self._program, image.root or empty, binds, command)
         options, _ = choose_account(os.geteuid())
         return await start_runner(argv, mode, env=kept_environment(os.environ), **options)

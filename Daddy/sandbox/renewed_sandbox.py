@@ -1,14 +1,15 @@
 """Adapter for backends whose sandboxes keep what a command leaves: each command gets a new one.
 
-A fresh sandbox promises that nothing of a command is there for the next one. Where no namespaces
-can be made for every command (a container without rights, a vendor's cloud), the whole sandbox is
-replaced instead. The next one is made when it is needed, never ahead: a vendor's costs money.
+A fresh sandbox promises that nothing of a command is there for the next one. A container without
+rights and a vendor's cloud make no namespaces for a command, so the whole sandbox is replaced
+instead. The next one is made once it is needed, never ahead: a vendor's costs money.
 """
 
 import asyncio
+import contextlib
 import shutil
 import tempfile
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -39,27 +40,29 @@ class RenewedSandbox:
         self._ends_at = asyncio.get_running_loop().time() + spec.lifetime_s
         self._copies: tempfile.TemporaryDirectory[str] | None = None
         self._targets: list[str] = []
-        self._closed = False
+        self._busy, self._closed = False, False
 
     async def run(
         self, command: Command, limits: Limits = _DEFAULT_LIMITS, on_line: OnLine | None = None
     ) -> Outcome:
         """Run a command in a sandbox of its own, which ends with it."""
-        inner = await self._unused()
-        try:
-            return await inner.run(command, limits, on_line)
-        finally:
-            self._inner = None
-            await asyncio.shield(inner.close())
+        with self._turn():
+            inner = await self._unused()
+            try:
+                return await inner.run(command, limits, on_line)
+            finally:
+                self._inner = None
+                await asyncio.shield(inner.close())
 
     async def put(self, source: Path, target: str) -> None:
         """Copy a file or folder of the host below ``/files``, for each command to come."""
         check_target(target)
-        inner = await self._unused()
-        await inner.put(source, target)
-        self._copies = self._copies or tempfile.TemporaryDirectory(prefix="sandbox-files-")
-        await asyncio.to_thread(_copy, source, Path(self._copies.name, str(len(self._targets))))
-        self._targets.append(target)
+        with self._turn():
+            await (await self._unused()).put(source, target)
+            self._copies = self._copies or tempfile.TemporaryDirectory(prefix="sandbox-files-")
+            copy = Path(self._copies.name, str(len(self._targets)))
+            await asyncio.to_thread(_copy, source, copy)
+            self._targets.append(target)
 
     async def get(self, source: str, target: Path, max_bytes: int = 16 * MIB) -> None:
         """Raise SandboxError: a fresh sandbox keeps no files."""
@@ -79,6 +82,16 @@ class RenewedSandbox:
         finally:
             if self._copies:
                 self._copies.cleanup()
+
+    @contextlib.contextmanager
+    def _turn(self) -> Iterator[None]:
+        if self._busy:
+            raise SandboxError("the sandbox is busy with another command", "wait for its outcome")
+        self._busy = True
+        try:
+            yield
+        finally:
+            self._busy = False
 
     async def _unused(self) -> Sandbox:
         """Return a sandbox that has run no command and holds all files."""

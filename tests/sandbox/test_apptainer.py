@@ -41,7 +41,7 @@ def test_the_command_line_shuts_all_that_apptainer_would_show() -> None:
         "type=bind,source=/data/a b,destination=/data/a b,ro",
     ]
     assert argv[-4:] == ["/root-folder", "python3", "-c", "x"]
-    assert not {"--writable", "--bind", "--keep-privs", "--allow-setuid"} & set(argv)
+    assert not {"--writable", "--bind", "--fakeroot", "--keep-privs", "--allow-setuid"} & set(argv)
 
 
 @pytest.mark.parametrize("name", ["a,b", 'a"b', "a\nb", "a:b"])
@@ -104,7 +104,7 @@ def test_another_system_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_no_process_of_it_is_root_on_the_host() -> None:
-    """Root in its namespaces is this account, or nobody: real root could write to /proc/sys."""
+    """It runs as this account, or as nobody: real root could write to /proc/sys."""
     backend = far_backends.apptainer()
     before = {child.pid for child in psutil.Process().children(recursive=True)}
 
