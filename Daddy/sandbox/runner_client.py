@@ -200,10 +200,12 @@ class RunnerSandbox:
         try:
             await asyncio.wait_for(self._wait_for_end(), _CLOSE_S)
         except asyncio.TimeoutError:
-            self._kill("it did not end by itself")
+            self._kill()
             await self._wait_for_end()
+        except BaseException:
+            self._kill()
+            raise
         finally:
-            self._kill("it was closed")
             on_close, self._on_close = self._on_close, _do_nothing
             on_close()
 
@@ -231,20 +233,25 @@ class RunnerSandbox:
             raise SandboxError("the sandbox is busy with another command", "wait for its outcome")
         self._busy = True
         timer = asyncio.get_running_loop().call_later(
-            time_s + _ANSWER_S, self._kill, "it gave no answer in time"
+            time_s + _ANSWER_S, self._end, "it gave no answer in time"
         )
         try:
             yield
         except BaseException as error:
             if not isinstance(error, FileError):
-                self._kill(str(error) or "its command was cancelled")
+                self._end(str(error) or "its command was cancelled")
             raise
         finally:
             timer.cancel()
             self._busy = False
 
-    def _kill(self, reason: str) -> None:
-        self._ended = self._ended or reason
+    def _end(self, reason: str) -> None:
+        """Kill it unless it ended: asyncio warns of a process that ends while it is killed."""
+        if not self._ended:
+            self._ended = reason
+            self._kill()
+
+    def _kill(self) -> None:
         with contextlib.suppress(ProcessLookupError):
             self._process.kill()
 
