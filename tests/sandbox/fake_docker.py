@@ -1,6 +1,6 @@
 """A local engine at a Unix socket that speaks the part of Docker's interface which we use.
 
-What it reads is compared with what the SDK's own classes make: a container's configuration must
+Requests are compared with the output of the SDK's own classes: a container's configuration must
 have the keys of `ContainerConfig` and `HostConfig`. Commands run for real, in bubblewrap.
 """
 
