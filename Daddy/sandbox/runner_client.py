@@ -210,8 +210,8 @@ class RunnerSandbox:
             on_close()
 
     async def _wait_for_end(self) -> None:
-        """Wait for the process and the end of its output, so that its pipes are closed."""
-        while await self._replies.read(_PART_BYTES):
+        """Wait for the process and the end of its output, which a request may be reading."""
+        while not self._busy and await self._replies.read(_PART_BYTES):
             pass
         await self._process.wait()
 

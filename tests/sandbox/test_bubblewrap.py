@@ -294,6 +294,27 @@ for _ in range(30):
     if os.fork() == 0: fill()
 time.sleep(600)
 """
+FIRST_THREADS = """
+import ctypes, os, threading, time
+def hold():
+    held = bytearray(60 << 20)
+    held[::4096] = b"x" * len(held[::4096])
+    time.sleep(600)
+for _ in range(3):
+    if os.fork() == 0:
+        threading.Thread(target=hold).start()
+        ctypes.CDLL(None).syscall({"x86_64": 60, "aarch64": 93}[os.uname().machine], 0)
+time.sleep(600)
+"""
+MAPPINGS = """
+import ctypes, time
+libc = ctypes.CDLL(None)
+libc.mmap.restype = ctypes.c_void_p
+at = libc.mmap(None, ctypes.c_size_t(20000 * 4096), 0, 0x22, -1, ctypes.c_long(0))
+for page in range(0, 20000, 2):
+    libc.mprotect(ctypes.c_void_p(at + page * 4096), ctypes.c_size_t(4096), 1)
+time.sleep(600)
+"""
 SCRATCH = """
 import os, time
 with open("/tmp/file", "wb") as file:
@@ -312,8 +333,10 @@ MEMORY = Limits(time_s=PATIENCE_S, memory_mb=128, scratch_mb=100)
         ZERO,
         SOCKETS,
         SCRATCH,
+        FIRST_THREADS,
+        MAPPINGS,
     ],
-    ids=["many", "copies", "zero", "sockets", "scratch"],
+    ids=["many", "copies", "zero", "sockets", "scratch", "first threads", "mappings"],
 )
 def test_memory_of_every_kind_counts(source: str, persistent: bool) -> None:
     limits = MEMORY if source != SCRATCH else Limits(PATIENCE_S, memory_mb=64, scratch_mb=100)

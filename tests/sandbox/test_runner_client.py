@@ -179,6 +179,21 @@ def test_a_cancelled_command_ends_the_sandbox() -> None:
     play(plain(), story)
 
 
+def test_closing_ends_the_command_that_runs() -> None:
+    async def story(sandbox: RunnerSandbox) -> None:
+        started = asyncio.Event()
+        command = Command(python="print(1)\nwhile True: pass")
+        task = asyncio.create_task(
+            sandbox.run(command, Limits(time_s=PATIENCE_S), lambda _: started.set())
+        )
+        await started.wait()
+        await sandbox.close()
+        with pytest.raises(SandboxError, match="closed"):
+            await task
+
+    play(plain(), story)
+
+
 def test_closing_twice_is_closing_once() -> None:
     calls: list[int] = []
 

@@ -19,16 +19,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 _PIPE_BYTES = 64 * 1024
-_MAPPING_BYTES = 256
+_MAPPING_BYTES = 320
 """Kernel memory of one mapping: vm_area_struct and its share of the tree."""
+_MOST_MAPS_BYTES = 512 * 1024
+"""Length of a list of mappings, about 8,000, that takes too long to read to watch its process."""
 _COUNTED = (b"VmPTE:", b"VmSwap:")
 _HIDDEN = b"/dev/zero (deleted)"
 """Name of shared anonymous memory, which stays in use after it is unmapped: never allowed."""
 _GROWTH_PER_CORE = 2 << 30
 """Bytes a second that a core can take of fresh memory at most."""
 _SHORTEST_S, _LONGEST_S = 0.001, 0.02
-_THOROUGH_S = 0.05
-"""Seconds between two readings of what is no anonymous memory: those take longer."""
+_EXAMINE_S, _EXAMINED_FOR_S = 0.002, 0.02
+"""Seconds that a look may spend on what is no anonymous memory, and for which this then holds."""
+_ROUNDS = 10
+"""Most times to look for processes that started while others were stopped."""
 _CLEARLY_BELOW = 0.85
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 BEYOND = 1 << 62
@@ -40,24 +44,34 @@ class MemoryUse:
 
     def __init__(self, processes: Callable[[], Iterable[int]], scratch: str = "") -> None:
         self._processes, self._scratch = processes, scratch
-        self._kernel, self._descriptors, self._thorough_at = 0, 0, 0.0
+        self._examined: dict[int, tuple[float, int]] = {}
 
     def measure(self, limit: int) -> tuple[int, int]:
         """Return the bytes in use, exact if it may be over it, and the processes' number."""
-        anonymous = {pid: _anonymous(pid) for pid in self._processes()}
-        now = time.monotonic()
-        if now >= self._thorough_at:
-            found = [_besides_anonymous(pid) for pid in anonymous]
-            self._kernel = sum(kernel for kernel, _ in found)
-            self._descriptors = sum(count for _, count in found) * DATAGRAM_BYTES
-            self._thorough_at = now + _THOROUGH_S
-        total = sum(anonymous.values()) + self._besides()
+        anonymous = dict(map(_size, self._processes()))
+        self._examine_some(list(anonymous))
+        descriptors = sum(map(_count_descriptors, anonymous)) * DATAGRAM_BYTES
+        total = sum(anonymous.values()) + descriptors + self._besides()
         if limit < total < BEYOND:
             total = self._measure_stopped(limit)
         return total, len(anonymous)
 
+    def _examine_some(self, pids: list[int]) -> None:
+        """Examine the kernel's memory for processes; for a short time, the longest waiting first.
+
+        A process can make this slow for itself, and shall not hold up a look at the others.
+        """
+        known = self._examined
+        self._examined = {pid: known.get(pid, (0.0, 0)) for pid in pids}
+        began = time.monotonic()
+        for pid in sorted(pids, key=self._examined.__getitem__):
+            now = time.monotonic()
+            if now > began + _EXAMINE_S or now < self._examined[pid][0] + _EXAMINED_FOR_S:
+                break
+            self._examined[pid] = (now, _kernel_bytes(pid))
+
     def _besides(self) -> int:
-        return self._kernel + self._descriptors + _scratch_bytes(self._scratch)
+        return sum(kernel for _, kernel in self._examined.values()) + _scratch_bytes(self._scratch)
 
     def _measure_stopped(self, limit: int) -> int:
         """Stop all processes, parents first, so that they cannot grow while they are measured.
@@ -66,11 +80,12 @@ class MemoryUse:
         """
         seen: set[int] = set()
         stopped: list[int] = []
-        while new := [pid for pid in self._processes() if pid not in seen]:
-            for pid in new:
-                seen.add(pid)
-                if not _is_stopped(pid) and _signal(pid, signal.SIGSTOP):
-                    stopped.append(pid)
+        for _ in range(_ROUNDS):
+            new = [pid for pid, _ in map(_size, self._processes()) if pid not in seen]
+            seen.update(new)
+            stopped += [pid for pid in new if not _is_stopped(pid) and _signal(pid, signal.SIGSTOP)]
+            if not new:
+                break
         total = self._exact(seen, limit)
         if total <= limit:
             for pid in reversed(stopped):
@@ -82,10 +97,8 @@ class MemoryUse:
 
         Pages that n processes share count for an nth in each.
         """
-        if self._descriptors > limit // 8:
-            self._descriptors = _descriptor_bytes(pids)
         bounds = sorted(((_anonymous(pid), pid) for pid in pids), reverse=True)
-        total = sum(bound for bound, _ in bounds) + self._besides()
+        total = sum(bound for bound, _ in bounds) + self._besides() + _descriptor_bytes(pids)
         for bound, pid in bounds:
             if total <= limit * _CLEARLY_BELOW:
                 break
@@ -108,6 +121,22 @@ def _scratch_bytes(path: str) -> int:
     return (status.f_blocks - status.f_bfree) * status.f_frsize
 
 
+def _size(pid: int) -> tuple[int, int]:
+    """Return a process, named by a thread that lives, with its anonymous memory.
+
+    Nothing can be read of a process by its own number if its first thread has ended.
+    """
+    size = _anonymous(pid)
+    if size:
+        return pid, size
+    with contextlib.suppress(OSError):
+        for name in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208
+            size = _anonymous(int(name))
+            if size:
+                return int(name), size
+    return pid, 0
+
+
 def _anonymous(pid: int) -> int:
     """Return the anonymous memory of a process; 0 if it ended."""
     try:
@@ -117,16 +146,15 @@ def _anonymous(pid: int) -> int:
     return (int(resident) - int(shared)) * _PAGE_BYTES
 
 
-def _besides_anonymous(pid: int) -> tuple[int, int]:
-    """Return the kernel's memory for a process and the number of its descriptors."""
+def _kernel_bytes(pid: int) -> int:
+    """Return the memory of the kernel's tables for a process, and its pages in swap."""
     try:
-        maps = _read(f"/proc/{pid}/maps")
-        if _HIDDEN in maps:
-            return BEYOND, 0
-        kernel = _kib(_read(f"/proc/{pid}/status"), _COUNTED)
-        return kernel + maps.count(b"\n") * _MAPPING_BYTES, _count_descriptors(f"/proc/{pid}/fd")
+        maps = _read(f"/proc/{pid}/maps", _MOST_MAPS_BYTES)
+        if _HIDDEN in maps or len(maps) >= _MOST_MAPS_BYTES:
+            return BEYOND
+        return _kib(_read(f"/proc/{pid}/status"), _COUNTED) + maps.count(b"\n") * _MAPPING_BYTES
     except OSError:
-        return 0, 0
+        return 0
 
 
 def _share(pid: int) -> int:
@@ -137,9 +165,13 @@ def _share(pid: int) -> int:
         return 0
 
 
-def _count_descriptors(folder: str) -> int:
-    """Count descriptors: the folder's size, which Linux gives since 6.2, or its entries."""
-    return os.stat(folder).st_size or len(os.listdir(folder))  # noqa: PTH116, PTH208
+def _count_descriptors(pid: int) -> int:
+    """Count descriptors: the size of their folder, which Linux gives since 6.2, or its entries."""
+    try:
+        folder = f"/proc/{pid}/fd"
+        return os.stat(folder).st_size or len(os.listdir(folder))  # noqa: PTH116, PTH208
+    except OSError:
+        return 0
 
 
 def _is_stopped(pid: int) -> bool:
@@ -175,12 +207,15 @@ def _targets(folder: str) -> Iterable[str]:
             continue
 
 
-def _read(path: str) -> bytes:
+def _read(path: str, most: int = 1 << 20) -> bytes:
+    """Return a file, but no more of it than about `most` bytes."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        first = os.read(descriptor, 1 << 16)
-        rest = iter(lambda: os.read(descriptor, 1 << 16), b"")
-        return first + b"".join(rest) if first else first
+        found = piece = os.read(descriptor, 1 << 16)
+        while piece and len(found) < most:
+            piece = os.read(descriptor, 1 << 16)
+            found += piece
+        return found
     finally:
         os.close(descriptor)
 
