@@ -149,8 +149,11 @@ def _refuse(spec: SandboxSpec) -> None:
 
 
 def _call(method: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Call the SDK; its errors become ours. A name that it does not know stays a TypeError."""
     try:
         return method(*args, **kwargs)
+    except (TypeError, AttributeError):
+        raise
     except Exception as error:  # noqa: BLE001 - of the SDK
         raise translate_error(error) from None
 

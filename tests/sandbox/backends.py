@@ -33,3 +33,5 @@ BACKENDS: dict[str, Callable[[], Backend]] = {
     "daytona": daytona,
 }
 """A new backend joins the suite by a line here."""
+LOCAL = ("process", "bubblewrap", "apptainer")
+"""Backends with processes below the host's own, which a test can kill."""

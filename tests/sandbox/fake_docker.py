@@ -1,7 +1,7 @@
 """A local engine at a Unix socket that speaks the part of Docker's interface which we use.
 
-Requests are compared with the output of the SDK's own classes: a container's configuration must
-have the keys of `ContainerConfig` and `HostConfig`. Commands run for real, in bubblewrap.
+A container's configuration must have the keys of the SDK's own `ContainerConfig`; the SDK itself
+refuses a limit that it does not know. Commands run for real, in bubblewrap.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from docker.types import ContainerConfig, HostConfig
+from docker.types import ContainerConfig
 
 from tests.sandbox.fake_machine import bwrap_argv
 
@@ -145,7 +145,7 @@ class FakeEngine:
         return False
 
     def _create(self, name: str, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
-        check_keys(body, name)
+        check_keys(body)
         if body["Image"] not in IMAGES:
             write(writer, 404, {"message": f"No such image: {body['Image']}"})
             return
@@ -200,13 +200,10 @@ class FakeEngine:
             container.destroy()
 
 
-def check_keys(body: dict[str, Any], image: str) -> None:
-    """Raise if a container's configuration has a key that the SDK's own classes do not make."""
-    known = ContainerConfig(VERSION, image, ["true"])
-    host = HostConfig(VERSION)
+def check_keys(body: dict[str, Any]) -> None:
+    """Raise if a container's configuration has a key that the SDK's own class does not make."""
+    known = ContainerConfig(VERSION, "image", ["true"])
     assert set(body) - {"HostConfig"} <= set(known), set(body) - set(known)
-    assert isinstance(body["HostConfig"], dict)
-    assert isinstance(host, dict)
 
 
 def write(writer: asyncio.StreamWriter, status: int, body: Any = None) -> None:

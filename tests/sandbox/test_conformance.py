@@ -25,7 +25,7 @@ from Daddy.sandbox.interfaces import (
     SandboxSpec,
 )
 from tests.patience import PATIENCE_S, until
-from tests.sandbox.backends import BACKENDS
+from tests.sandbox.backends import BACKENDS, LOCAL
 
 PROMISES = {
     "live output", "signals", "result", "input", "output limit", "memory limit",
@@ -445,10 +445,6 @@ def test_a_sandbox_that_died_raises_and_its_command_does_too(backend: Backend) -
     if backend.name in LOCAL:
         play(backend, story)
         assert until(lambda: pids() <= before)
-
-
-LOCAL = ("process", "bubblewrap", "apptainer")
-"""Backends with processes below the host's own, which a test can kill."""
 
 
 def test_commands_of_one_sandbox_never_overlap(backend: Backend) -> None:

@@ -157,3 +157,21 @@ def test_a_fake_or_untried_engine_is_never_called_confined(fake: Any) -> None:
     isolation = DockerBackend().isolation()
     assert isolation.level == "partly"
     assert isolation.missing
+
+
+def test_a_limit_that_a_new_sdk_renames_fails_and_is_not_dropped(
+    fake: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from docker.api import container
+
+    known = container.HostConfig
+
+    def newer(*args: Any, max_pids: int = 0, **kwargs: Any) -> Any:
+        if "pids_limit" in kwargs:
+            raise TypeError("unexpected keyword 'pids_limit'")
+        return known(*args, **kwargs)
+
+    monkeypatch.setattr(container, "HostConfig", newer)
+    with pytest.raises(TypeError, match="pids_limit"):
+        run_once()
+    assert fake.containers == {}
