@@ -7,6 +7,7 @@ import pytest
 
 from Daddy.sandbox.sandbox_interfaces import Backend
 from tests.components import program
+from tests.sandbox.far_backends import apptainer, daytona, docker
 
 
 def bubblewrap() -> Backend:
@@ -24,5 +25,13 @@ def process() -> Backend:
     return ProcessBackend()
 
 
-BACKENDS: dict[str, Callable[[], Backend]] = {"process": process, "bubblewrap": bubblewrap}
+BACKENDS: dict[str, Callable[[], Backend]] = {
+    "process": process,
+    "bubblewrap": bubblewrap,
+    "apptainer": apptainer,
+    "docker": docker,
+    "daytona": daytona,
+}
 """A new backend joins the suite by a line here."""
+LOCAL = ("process", "bubblewrap", "apptainer")
+"""Backends with processes below the host's own, which a test can kill."""

@@ -5,9 +5,9 @@ import contextlib
 import sys
 
 from Daddy.core.errors import SandboxError
-from Daddy.sandbox.backend_facts import open_backend
 from Daddy.sandbox.pool import SandboxPool
 from Daddy.sandbox.sandbox_interfaces import Command, Limits, SandboxSpec
+from tests.sandbox.backends import BACKENDS
 
 LEAVES_MUCH = (
     "echo x > file; sleep 1000000 & setsid sleep 1000000 > /dev/null 2>&1 & echo up; sleep 0.05"
@@ -25,7 +25,7 @@ async def use(pool: SandboxPool) -> None:
 async def keep_busy(name: str, lifetime_s: float) -> None:
     print("begun", flush=True)
     spec = SandboxSpec(lifetime_s=lifetime_s)
-    async with SandboxPool(open_backend(name), spec, size=4) as pool:
+    async with SandboxPool(BACKENDS[name](), spec, size=4) as pool:
         await asyncio.gather(*(use(pool) for _ in range(6)))
 
 

@@ -14,14 +14,14 @@ import psutil
 import pytest
 
 from tests.patience import PATIENCE_S, until
-from tests.sandbox.backends import BACKENDS
+from tests.sandbox.backends import BACKENDS, LOCAL
 
 ROOT = Path(__file__).resolve().parents[2]
 SET_CHILD_SUBREAPER = 36
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="orphans are adopted on Linux")
 
 
-@pytest.fixture(params=["process", "bubblewrap"])
+@pytest.fixture(params=LOCAL)
 def name(request: pytest.FixtureRequest) -> str:
     BACKENDS[request.param]()
     return str(request.param)
