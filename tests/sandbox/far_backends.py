@@ -25,7 +25,7 @@ def apptainer_program() -> Path:
     if not (root / "usr/bin/apptainer").exists():
         return Path(program("apptainer", "Apptainer: ./scripts/sandbox_components unpacks it"))
     bwrap = program("bwrap", "bubblewrap")
-    shown = ["--dev-bind /dev /dev", "--bind /proc /proc", "--bind /sys /sys"]
+    shown = ["--dev /dev", "--bind /proc /proc", "--bind /sys /sys"]
     for folder in ("/tmp", "/var/cache", str(PACKAGES.parents[2])):
         (root / folder[1:]).mkdir(parents=True, exist_ok=True)
         shown.append(f"--bind {folder} {folder}")

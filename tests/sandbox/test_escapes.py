@@ -17,6 +17,8 @@ from tests.patience import PATIENCE_S
 
 if sys.platform != "linux":
     pytest.skip("bubblewrap needs Linux", allow_module_level=True)
+if not os.environ.get("DADDY_ESCAPES"):  # its controls attack this machine, as root too
+    pytest.skip("set DADDY_ESCAPES=1 on a machine to throw away", allow_module_level=True)
 
 from tests.sandbox.escape_rows import ROWS
 from tests.sandbox.escapes import ORDINARY_UID, ROOT
