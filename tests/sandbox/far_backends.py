@@ -21,7 +21,7 @@ PACKAGES = Path(__file__).resolve().parents[2] / "runs" / "packages" / "apptaine
 @functools.cache
 def apptainer_program() -> Path:
     """Return a program that runs Apptainer: the machine's, or the unpacked one in its own root."""
-    root = PACKAGES / "root"
+    root = PACKAGES / "rootfs"
     if not (root / "usr/bin/apptainer").exists():
         return Path(program("apptainer", "Apptainer: ./scripts/sandbox_components unpacks it"))
     bwrap = program("bwrap", "bubblewrap")
@@ -45,8 +45,8 @@ def apptainer() -> Backend:
         """Shows the packages' own root in place of this machine's /usr, which they do not see."""
 
         async def create(self, spec: SandboxSpec) -> Sandbox:
-            if spec.image == "host" and (PACKAGES / "root").exists():
-                spec = replace(spec, image=f"dir:{PACKAGES / 'root'}")
+            if spec.image == "host" and (PACKAGES / "rootfs").exists():
+                spec = replace(spec, image=f"dir:{PACKAGES / 'rootfs'}")
             return await super().create(spec)
 
     return Unpacked(str(apptainer_program()))

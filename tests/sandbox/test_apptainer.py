@@ -61,7 +61,7 @@ def test_root_starts_it_as_nobody_and_another_account_as_itself() -> None:
 
 def test_variables_that_would_change_its_mounts_do_not_reach_it() -> None:
     environ = {"PATH": "/bin", "APPTAINER_BIND": "/secret", "SINGULARITY_BINDPATH": "/secret"}
-    kept = kept_environment({**environ, "HOME": "/home/me", "TOKEN": "x"})
+    kept = kept_environment({**environ, "HOME": "/home/you", "TOKEN": "x"})
     assert kept == {
         "PATH": "/bin",
         "HOME": "/nonexistent",
