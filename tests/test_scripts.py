@@ -22,6 +22,7 @@ SHELL = (
     "scripts/check",
     "scripts/demo",
     "scripts/install",
+    "scripts/sandbox_components",
     "scripts/soak",
     "scripts/test",
 )
