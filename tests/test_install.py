@@ -175,7 +175,8 @@ def test_check_and_test_complete_an_installation_without_tools(
 ) -> None:
     assert machine.types("install").returncode == 0
     machine.types(script)  # then it fails for want of the real tools
-    assert [call.rsplit(" ", 1)[1] for call in machine.asked] == [".[dev,pufferlib]"]
+    own = [call for call in machine.asked if "--target" not in call]
+    assert [call.rsplit(" ", 1)[1] for call in own] == [".[dev,pufferlib]"]
 
 
 def test_the_stamp_of_the_release_before_counts_as_one_with_tools(machine: Machine) -> None:
