@@ -130,6 +130,7 @@ class BubblewrapBackend:
     async def create(self, spec: SandboxSpec) -> RunnerSandbox:
         """Make a sandbox that has answered once. Raises SandboxError."""
         version = self._find()
+        _check_folders(spec)
         if spec.image not in self._images:
             self._images[spec.image] = await asyncio.to_thread(load_image, spec.image)
         image = self._images[spec.image]
@@ -154,6 +155,16 @@ class BubblewrapBackend:
             told = run_command([self._program, "--version"], _CHILD_S)
             self._version = parse_version(told.stdout)
         return self._version
+
+
+def _check_folders(spec: SandboxSpec) -> None:
+    """Raise SandboxError for a folder that the scratch of each command would hide."""
+    for folder in spec.read_only:
+        if folder.is_relative_to("/tmp") or folder.is_relative_to("/dev/shm"):  # noqa: S108
+            raise SandboxError(
+                f"{folder} cannot be shown in a sandbox, which has a /tmp of its own",
+                "move the checkout or the Python environment out of /tmp",
+            )
 
 
 def _become_nobody() -> tuple[dict[str, Any], Callable[[], None]]:
