@@ -13,7 +13,7 @@ from typing import Any
 
 from Daddy.cluster.orchestrator.slurm_commands import SlurmCommands
 from Daddy.core.clock import SystemClock
-from Daddy.core.errors import ConfigError, ExtraMissingError
+from Daddy.core.errors import ConfigError, needs_extra
 from Daddy.core.host_and_processes import usable_cores
 from Daddy.fanout.fanout_files import FanoutPaths
 from Daddy.fanout.run_batch import Batch, run_named_batch
@@ -30,14 +30,13 @@ class DaskEngine:
     name, repeats = "dask", 2
 
     def __init__(self, paths: FanoutPaths, jobs: int, options: dict[str, str]) -> None:
-        """Start the workers: `jobs` Slurm jobs where sbatch is, else processes. May raise
-        ExtraMissingError.
+        """Start the workers: `jobs` Slurm jobs where sbatch is, else processes.
+
+        Raises ExtraMissingError.
         """
-        try:
+        with needs_extra("scale"):
             import dask
             import distributed
-        except ImportError as error:
-            raise ExtraMissingError("distributed", "scale") from error
         dask.config.set({"distributed.scheduler.allowed-failures": self.repeats})
         security = distributed.Security.temporary()
         paths.logs.mkdir(parents=True, exist_ok=True)

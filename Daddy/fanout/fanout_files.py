@@ -54,7 +54,11 @@ def begin_run(paths: FanoutPaths, settings: FanoutSettings, program: bytes) -> N
         raise ConfigError(
             f"{paths.root} holds a run", "add --resume to go on with it, or name another --run-dir"
         )
-    write_atomic(paths.task, program)
+    try:
+        write_atomic(paths.task, program)
+    except OSError:
+        paths.settings.unlink(missing_ok=True)  # else the folder holds a run without a program
+        raise
 
 
 def read_settings(paths: FanoutPaths) -> dict[str, Any]:
@@ -83,10 +87,12 @@ def read_results(paths: FanoutPaths, settings: FanoutSettings) -> dict[int, dict
     """Return the results by index; remove files that a power cut damaged."""
     results = {}
     for index in settings.indices:
-        if record := read_json_or_empty(paths.result(index)):
+        if not (path := paths.result(index)).exists():
+            continue
+        if record := read_json_or_empty(path):
             results[index] = record
         else:
-            paths.result(index).unlink(missing_ok=True)
+            path.unlink(missing_ok=True)
     return results
 
 

@@ -15,7 +15,7 @@ from Daddy.core.arguments import ArgumentParser, whole_number
 from Daddy.core.atomic_files import read_json
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.entry_point import run_entry
-from Daddy.core.errors import SandboxError
+from Daddy.core.errors import NetworkError, SandboxError
 from Daddy.core.event_log import EventSource, EventWriter
 from Daddy.core.host_and_processes import host_name, memory_bytes, usable_cores
 from Daddy.core.humanize import printable_line
@@ -29,7 +29,6 @@ from Daddy.sandbox.pool import SandboxPool
 from Daddy.sandbox.sandbox_interfaces import (
     Backend,
     Command,
-    Isolation,
     Limits,
     Outcome,
     Sandbox,
@@ -115,7 +114,7 @@ class _Runner:
         batch: Batch,
         settings: FanoutSettings,
         pool: SandboxPool,
-        isolation: Isolation,
+        backend: Backend,
         python: ProgramPython,
         clock: Clock,
     ) -> None:
@@ -129,8 +128,11 @@ class _Runner:
         self._events = EventWriter(
             self._paths.events, batch.run.name, "fanout", "sandboxes", ident, clock
         )
-        facts = {"backend": batch.backend, "isolation": isolation.level, "pid": os.getpid()}
-        self._events.write("state", 0, {"token": batch.token, "state": "started", **facts})
+        level, unsafe = backend.isolation().level, batch.allow_unsafe
+        facts = {"backend": backend.name, "isolation": level, "allow_unsafe": unsafe}
+        self._events.write(
+            "state", 0, {"token": batch.token, "state": "started", "pid": os.getpid(), **facts}
+        )
 
     def report(self, event: str, index: int, **data: object) -> None:
         """Write an event about a sandbox."""
@@ -148,7 +150,7 @@ class _Runner:
                 async with self._pool.lease(self._limits.time_s) as sandbox:
                     await self._run_sandbox(sandbox, index)
                     await sandbox.close()  # one sandbox for each index
-            except SandboxError as error:
+            except (SandboxError, NetworkError) as error:
                 self.report("error", index, state="error", message=printable_line(error.message))
 
     async def _keep_pace(self) -> None:
@@ -205,7 +207,7 @@ async def run_batch(batch: Batch, backend: Backend, clock: Clock) -> None:
 
     async with SandboxPool(backend, spec, live, prepare=prepare) as pool:
         runner, indices = (
-            _Runner(batch, settings, pool, isolation, python, clock),
+            _Runner(batch, settings, pool, backend, python, clock),
             iter(batch.indices),
         )
         tasks = [asyncio.create_task(runner.work(indices)) for _ in range(live)]

@@ -17,7 +17,14 @@ import tarfile
 from collections.abc import Mapping
 from typing import Any
 
-from Daddy.core.errors import ConfigError, DaddyError, ExtraMissingError, NetworkError, SandboxError
+from Daddy.core.errors import (
+    ConfigError,
+    DaddyError,
+    ExtraMissingError,
+    NetworkError,
+    SandboxError,
+    needs_extra,
+)
 from Daddy.core.humanize import printable_line
 from Daddy.sandbox.far_runner import FarRunner
 from Daddy.sandbox.renewed_sandbox import RenewedSandbox
@@ -52,10 +59,8 @@ def _require_key(environ: Mapping[str, str]) -> str:
 
 def _load_sdk() -> Any:
     """Import the SDK, which takes seconds. Raises ExtraMissingError."""
-    try:
+    with needs_extra("daytona"):
         import daytona
-    except ImportError as error:
-        raise ExtraMissingError("daytona", "daytona") from error
     return daytona
 
 

@@ -15,7 +15,7 @@ import struct
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from Daddy.core.errors import ConfigError, DaddyError, ExtraMissingError, SandboxError
+from Daddy.core.errors import ConfigError, DaddyError, ExtraMissingError, SandboxError, needs_extra
 from Daddy.core.humanize import printable_line
 from Daddy.core.name_validation import new_token
 from Daddy.sandbox.far_runner import PIECE, FarRunner
@@ -43,10 +43,8 @@ _REMEDY = "start Docker, or use this machine without it: --backend bubblewrap"
 
 
 def _load_sdk() -> Any:
-    try:
+    with needs_extra("docker"):
         import docker
-    except ImportError as error:
-        raise ExtraMissingError("docker", "docker") from error
     return docker
 
 

@@ -26,7 +26,7 @@ def root() -> Path:
 def sources() -> list[Source]:
     """Every module of Daddy and every Python file of scripts."""
     found = [*sorted((ROOT / "Daddy").rglob("*.py")), *sorted((ROOT / "scripts").rglob("*.py"))]
-    return [read_source(path, ROOT) for path in found]
+    return [read_source(path, ROOT) for path in found if "runs" not in path.relative_to(ROOT).parts]
 
 
 @pytest.fixture(scope="session")

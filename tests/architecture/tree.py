@@ -3,6 +3,7 @@
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 
@@ -28,7 +29,13 @@ def read_source(path: Path, root: Path) -> Source:
     return Source(relative.as_posix(), name, text, ast.parse(text, filename=str(path)))
 
 
-def imports_of(tree: ast.Module) -> Iterator[tuple[str, int]]:
+@cache
+def imports_of(tree: ast.Module) -> tuple[tuple[str, int], ...]:
+    """Every import of `_find_imports`; a tree is walked once, however many rules ask."""
+    return tuple(_find_imports(tree))
+
+
+def _find_imports(tree: ast.Module) -> Iterator[tuple[str, int]]:
     """Every imported module with its line: at the top, inside functions, and by name at run time.
 
     Imports under `if TYPE_CHECKING:` are read by mypy only and do not count.

@@ -1,5 +1,6 @@
 """The demo from its command line to its files: results, errors, resume, Ctrl-C."""
 
+import errno
 import json
 import os
 import shutil
@@ -11,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from Daddy.core.errors import ExitCode, FileError
-from Daddy.fanout import run_batch
-from Daddy.fanout.fanout_files import FanoutPaths, save_result
+from Daddy.fanout import fanout_files, run_batch
+from Daddy.fanout.fanout_files import FanoutPaths, begin_run, save_result
+from Daddy.fanout.fanout_settings import FanoutSettings
 from Daddy.sandbox.sandbox_interfaces import Command, Limits, OnLine, Outcome, SandboxSpec
 from tests.fanout.conftest import Demo
 from tests.fanout.stand_in import ChildBackend, ChildSandbox
@@ -155,6 +157,21 @@ def test_a_second_result_with_other_bytes_is_refused(demo: Demo) -> None:
         save_result(FanoutPaths(demo.run_dir), 1, {**json.loads(first), "average": 1.0})
 
 
+def test_a_run_whose_program_cannot_be_written_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    paths, settings = FanoutPaths(tmp_path / "run"), FanoutSettings()
+    with monkeypatch.context() as patch:
+        patch.setattr(fanout_files, "write_atomic", full)
+        with pytest.raises(OSError, match="No space"):
+            begin_run(paths, settings, b"pass")
+    begin_run(paths, settings, b"pass")
+    assert paths.task.read_bytes() == b"pass"
+
+
 def test_progress_is_written_before_the_sandbox_ends(demo: Demo) -> None:
     demo.begin("--sandboxes", "1")
     about = [event for event in demo.events() if event["source"]["kind"] == "sandbox"]
@@ -169,7 +186,8 @@ def test_the_records_tell_that_nothing_confined_the_programs(
 ) -> None:
     demo.begin("--sandboxes", "1")
     started = next(e["data"] for e in demo.events() if e["data"].get("state") == "started")
-    assert started["isolation"] == "none"
+    assert (started["isolation"], started["allow_unsafe"]) == ("none", False)
+    assert started["backend"] == ChildBackend.name, "not the wish, such as auto"
     assert "NOT CONFINED" in capsys.readouterr().out
 
 
