@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 Backend = Literal["processes", "pufferlib", "serial"]
 _SMALLEST_GROUP = 4
+"""Environments of a group: smaller inference batches save no time."""
+_FEW_CORES = 4
 
 
 def make_vector(
@@ -40,7 +42,7 @@ def make_vector(
     if num_envs < 1:
         raise UsageError(f"{num_envs} environments cannot be played", "make at least one")
     cores = min(cores or usable_cores(), num_envs)
-    groups = groups or groups_for(num_envs)
+    groups = groups or groups_for(num_envs, cores)
     if backend == "pufferlib":
         from Daddy.learning.vector_pufferlib import PufferVector
 
@@ -50,9 +52,15 @@ def make_vector(
     return ProcessVector(env_fn, num_envs, cores, groups, context)
 
 
-def groups_for(num_envs: int) -> int:
-    """Return 2 groups from 8 environments on, or 1: smaller inference batches save no time."""
-    return 2 if num_envs >= 2 * _SMALLEST_GROUP else 1
+def groups_for(num_envs: int, cores: int) -> int:
+    """Return how many groups play fastest.
+
+    On few cores a group for each: none waits for another core, and while a group waits for its
+    actions the policy needs the core that it leaves. On many, one inference has to serve several
+    cores, and two groups take turns.
+    """
+    most = cores if cores <= _FEW_CORES else 2
+    return max(1, min(most, num_envs // _SMALLEST_GROUP))
 
 
 def is_forking(backend: Backend) -> bool:

@@ -1,8 +1,10 @@
-"""Runs N environments in processes of our own, with as many processes per group as cores.
+"""Runs N environments in processes of our own.
 
-While one group waits for its next actions, or for its slowest process, the processes of the other
-groups use the cores. Both sides sleep while they wait; a connection whose other end is gone ends
-the env process, and is an EnvProcessError in the driver.
+Where there are as many groups as cores, each group has one process, which waits for no other. Where
+there are fewer, each group has a process for every core: while one group waits for its next
+actions, or for its slowest process, the processes of the others use the cores. Both sides sleep
+while they wait; a connection whose other end is gone ends the env process, and is an
+EnvProcessError in the driver.
 """
 
 from __future__ import annotations
@@ -279,7 +281,7 @@ def _stop_signals_blocked(method: str) -> Iterator[None]:
 
 
 class ProcessVector(VectorEnv):
-    """Runs N environments; each group has `processes` env processes of its own."""
+    """Runs N environments; each group has one or `processes` env processes of its own."""
 
     def __init__(
         self,
@@ -291,12 +293,14 @@ class ProcessVector(VectorEnv):
     ) -> None:
         """Make one environment in this process to read its spaces, `num_envs` in env processes.
 
-        `context` is multiprocessing's start method, by default `start_method()`.
+        `processes` play at a time. `context` is multiprocessing's start method, by default
+        `start_method()`.
         """
         probe: Any = env_fn()
         super().__init__(row_layout(probe), num_envs, groups)
         probe.close()
-        parts = [_split(group, processes) for group in self.groups]
+        per_group = processes if len(self.groups) < processes else 1
+        parts = [_split(group, per_group) for group in self.groups]
         count = sum(map(len, parts))
         memory = SharedBytes(SharedArrays.size(self._layout, num_envs, count))
         setup = WorkerSetup(env_fn, self._layout, num_envs, count, memory)
@@ -313,7 +317,7 @@ class ProcessVector(VectorEnv):
 
     def reset(self, seeds: Sequence[int]) -> Observations:
         self._send_to_all("seeds", [int(seed) for seed in seeds])
-        return self._observations(slice(None))
+        return self._observations()
 
     def send(self, group: int, actions: NDArray[np.integer[Any]]) -> None:
         members = self.groups[group]
@@ -328,7 +332,7 @@ class ProcessVector(VectorEnv):
         members, arrays = self.groups[group], self._arrays
         self._pictured[members] = arrays.draw[members]
         return group, Transition(
-            self._observations(members),
+            {key: column[members] for key, column in arrays.rows.observations.items()},
             arrays.rewards[members].copy(),
             arrays.terminated[members].copy(),
             arrays.truncated[members].copy(),
@@ -357,7 +361,7 @@ class ProcessVector(VectorEnv):
             for i, state in enumerate(states):
                 write_atomic(state_path(folder, i), state)
             self._send_to_all("load", folder)
-        return self._observations(slice(None))
+        return self._observations()
 
     def close(self) -> None:
         """End the env processes."""
@@ -367,10 +371,8 @@ class ProcessVector(VectorEnv):
     def _send_to_all(self, command: str, value: object) -> None:
         self._processes.send_messages([(command, value)] * len(self.pids))
 
-    def _observations(self, members: slice) -> Observations:
-        return {
-            key: column[members].copy() for key, column in self._arrays.rows.observations.items()
-        }
+    def _observations(self) -> Observations:
+        return {key: column.copy() for key, column in self._arrays.rows.observations.items()}
 
 
 def _split(group: slice, processes: int) -> list[range]:

@@ -11,7 +11,7 @@ import struct
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import gymnasium
 import numpy as np
@@ -36,8 +36,6 @@ def split_into_groups(num_envs: int, wanted: int) -> tuple[slice, ...]:
 
 def concatenate(parts: list[Transition]) -> Transition:
     """Concatenate the groups' transitions in the order given."""
-    if len(parts) == 1:
-        return parts[0]
     keys = parts[0].observations
     return Transition(
         {key: np.concatenate([part.observations[key] for part in parts]) for key in keys},
@@ -117,6 +115,7 @@ class VectorEnv(ABC):
     def recv(self) -> tuple[int, Transition]:
         """Wait for any group to finish its step; return its number and its transition.
 
+        The observations are views, which the group's next step overwrites.
         Raises the error of an environment; EnvProcessError if an env process ended or hangs.
         """
 
@@ -175,8 +174,7 @@ def _column(
     )
 
 
-@dataclass(frozen=True)
-class StepResult:
+class StepResult(NamedTuple):
     """Holds the result of one environment's step, except the observation, which is in the row."""
 
     reward: float

@@ -33,7 +33,7 @@ class SerialVector(VectorEnv):
     def reset(self, seeds: Sequence[int]) -> Observations:
         for env, seed in zip(self._envs, seeds, strict=True):
             env.reset(int(seed))
-        return self._observations(slice(None))
+        return self._observations()
 
     def send(self, group: int, actions: NDArray[np.integer[Any]]) -> None:
         self._sent.append((group, actions.tolist(), self._requested))
@@ -49,7 +49,7 @@ class SerialVector(VectorEnv):
         ]
         self._pictured = self._pictured - set(numbers) | requested & set(numbers)
         return group, Transition(
-            self._observations(members),
+            {key: column[members] for key, column in self._rows.observations.items()},
             np.array([result.reward for result in results], np.float32),
             np.array([result.terminated for result in results], np.bool_),
             np.array([result.truncated for result in results], np.bool_),
@@ -71,11 +71,11 @@ class SerialVector(VectorEnv):
     def load_states(self, states: list[bytes]) -> Observations:
         for env, state in zip(self._envs, states, strict=True):
             env.restore(state)
-        return self._observations(slice(None))
+        return self._observations()
 
     def close(self) -> None:
         for env in self._envs:
             env.close()
 
-    def _observations(self, members: slice) -> Observations:
-        return {key: column[members].copy() for key, column in self._rows.observations.items()}
+    def _observations(self) -> Observations:
+        return {key: column.copy() for key, column in self._rows.observations.items()}

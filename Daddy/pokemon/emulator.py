@@ -79,6 +79,7 @@ class Emulator:
         self._boy, self._work_ram = _power_on(rom, battery)
         self._boy.tick(_PRIMING_FRAMES, True, False)
         self._screen: NDArray[np.uint8] = self._boy.screen.ndarray
+        self._half_screen: NDArray[np.uint8] = self._screen[::2, ::2, 0]
 
     def press(self, button: str) -> None:
         """Play one step with `button` (one of BUTTONS) and draw its last frame."""
@@ -138,9 +139,15 @@ class Emulator:
         self._boy.memory[address] = value
         self._record(encode_operation(OperationKind.WRITE, address, value), 0)
 
-    def half_screen(self) -> NDArray[np.uint8]:
-        """Return a copy of the screen at half size: (72, 80) uint8 of 0, 85, 153 or 255 (white)."""
-        return self._screen[::2, ::2, 0].copy()
+    def half_screen(self, out: NDArray[np.uint8] | None = None) -> NDArray[np.uint8]:
+        """Copy the screen at half size into `out` (None: a new array), and return that.
+
+        (72, 80) uint8 of 0, 85, 153 or 255 (white).
+        """
+        if out is None:
+            return self._half_screen.copy()
+        out[...] = self._half_screen
+        return out
 
     def full_screen(self) -> NDArray[np.uint8]:
         """Return a copy of the screen: (144, 160) uint8 of 0, 85, 153 or 255 (white)."""

@@ -34,7 +34,12 @@ from Daddy.pokemon.emulator import (
 from Daddy.pokemon.find_rom import find_rom
 from Daddy.pokemon.game_progress import Progress, read_progress
 from Daddy.pokemon.inputs.input_recorder import InputRecorder
-from Daddy.pokemon.observation import Observation, observation_space, observe
+from Daddy.pokemon.observation import (
+    Observation,
+    ObservationWriter,
+    observation_space,
+    observe,
+)
 from Daddy.pokemon.ram_map import RANDOM
 from Daddy.pokemon.reward import Records, RewardTracker
 from Daddy.pokemon.starts.find_start_state import start_state
@@ -63,7 +68,7 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         "render_fps": FRAMES_PER_SECOND / FRAMES_PER_STEP,
     }
     telemetry_names: tuple[str, ...] = TELEMETRY
-    _out: Observation | None = None
+    _writer: ObservationWriter | None = None
 
     def __init__(
         self,
@@ -172,14 +177,14 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         """
         button, self._assist_info = self._run_assists(_key_of(action))
         self._emulator.press(button)
-        self._screen = self._emulator.half_screen()  # while it is in the CPU's cache
+        self._copy_screen()  # while it is in the CPU's cache
 
     def finish_step(self) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Do the second half of a step: wait for scripts, read the facts, compute the result."""
         image, waited = cutscene.wait_for_control(self._emulator)
         if waited:
             self._waits += waited
-            self._screen = self._emulator.half_screen()
+            self._copy_screen()
         was, now = self.progress, read_progress(image)
         self.progress, parts = now, self._tracker.pay_step(was, now)
         reward = self._account(parts)
@@ -207,15 +212,23 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         return reward
 
     def _observe(self) -> Observation:
-        self._screen = self._emulator.half_screen()
+        self._copy_screen()
         return self._make_observation()
 
+    def _copy_screen(self) -> None:
+        out = self._writer.screen if self._writer else None
+        self._screen = self._emulator.half_screen(out)
+
     def _make_observation(self) -> Observation:
-        return observe(self._screen, self.progress, self._tracker.memory.visited, self._out)
+        write = self._writer.write if self._writer else observe
+        return write(self._screen, self.progress, self._tracker.memory.visited)
 
     def observe_into(self, arrays: Observation) -> None:
-        """Write each later observation into `arrays`, and return them instead of new ones."""
-        self._out = arrays
+        """Write each later observation into `arrays`, and return them instead of new ones.
+
+        Nobody else may write to `arrays`: what has not changed is not written again.
+        """
+        self._writer = ObservationWriter(arrays)
 
     def telemetry(self) -> tuple[float, ...]:
         """Return one number for each of `telemetry_names`."""
@@ -226,7 +239,7 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
             self._return,
             self._episode,
             now.map_id,
-            max((creature.level for creature in now.party), default=0),
+            max([creature.level for creature in now.party], default=0),
             self._steps,
             self._tracker.memory.cells,
             records.maps.bit_count(),
@@ -235,10 +248,9 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
             now.y,
             self._waits,
             float(self.rom.real),
-            *(
-                to_bits(names) if names else 0
-                for names in (self._assists.names, assists.used, assists.names_off)
-            ),
+            to_bits(self._assists.names),
+            to_bits(assists.used),
+            to_bits(assists.names_off),
             *story_milestones.milestones_to_columns(records.held, self.rom.real),
         )
 

@@ -4,6 +4,8 @@ During a warp the map is new and the coordinates are old; then `placed` is False
 """
 
 from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import NamedTuple
 
 from Daddy.pokemon import bag as bags
 from Daddy.pokemon import ram_map as ram
@@ -38,10 +40,42 @@ _PLACE = bytes_at(
 _SPRITES = bytes_at(ram.PLAYER_SPRITE, ram.PLAYER_SPRITE + 1, ram.PLAYER_SPRITE + 5)
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """Holds the game's present facts; `events` has the 320 packed event bytes as one integer."""
+_HOLDINGS = (
+    slice(ram.PARTY_COUNT - ram.RAM_START, ram.MAP_ID + 1 - ram.RAM_START),
+    slice(ram.LAST_MAP - ram.RAM_START, ram.EVENTS + ram.EVENT_BYTES - ram.RAM_START),
+)
+"""Slices of an image: all that a player holds or has done. The place is between them."""
 
+
+class Holdings(NamedTuple):
+    """Holds the facts that few steps change; `events` has the 320 event bytes as one integer."""
+
+    events: int
+    story_flags: int
+    badges: int
+    party: tuple[Creature, ...]
+    seen: int
+    owned: int
+    items: int
+    money: int
+    wins: int
+
+
+@dataclass(slots=True)  # not frozen, which would take 3 us of every step
+class Progress:
+    """Holds the game's present facts."""
+
+    holdings: Holdings
+    """The next nine fields; the same object as before if no byte of `_HOLDINGS` has changed."""
+    events: int
+    story_flags: int
+    badges: int
+    party: tuple[Creature, ...]
+    seen: int
+    owned: int
+    items: int
+    money: int
+    wins: int
     map_id: int
     x: int
     y: int
@@ -51,20 +85,11 @@ class Progress:
     screen_x: int
     """Line and column in pixels of the upper left corner of the player's cell on the screen."""
     facing: int
-    events: int
-    story_flags: int
-    badges: int
-    party: tuple[Creature, ...]
-    seen: int
-    owned: int
-    items: int
-    money: int
     battle: int
     text_box: bool
     joypad_ignored: bool
     enemy_level: int
     enemy_hp: float
-    wins: int
     image: bytes = field(default=bytes(ram.RAM_SIZE), repr=False, compare=False)
     """The image, from which the properties below are read when they are needed."""
 
@@ -178,11 +203,14 @@ def fraction(part: int, whole: int) -> float:
 
 def read_progress(image: Image) -> Progress:
     """Read the Progress from an image of the work RAM, 0xC000 to 0xDFFF (8,192 bytes)."""
-    events = bits(image, ram.EVENTS, ram.EVENT_BYTES)
-    map_id, y, x, facing, badges, bag, in_battle, font, ignored, wins = _SINGLE(image)
+    image = bytes(image)
+    holdings = _read_holdings(image[_HOLDINGS[0]], image[_HOLDINGS[1]])
+    map_id, y, x, facing, in_battle, font, ignored = _SINGLE(image)
     battle = 0 if in_battle == _LOST else min(in_battle, 2)
     screen_y, screen_x = player_on_screen(image)
     return Progress(
+        holdings,
+        *holdings,
         map_id,
         x,
         y,
@@ -190,21 +218,30 @@ def read_progress(image: Image) -> Progress:
         screen_y,
         screen_x,
         facing >> 2 & 3,
-        events,
-        (events & _STORY).bit_count(),
-        badges,
-        read_party(image),
-        bits(image, ram.POKEDEX_SEEN, ram.POKEDEX_BYTES).bit_count(),
-        bits(image, ram.POKEDEX_OWNED, ram.POKEDEX_BYTES).bit_count(),
-        min(bag, ram.BAG_SIZE),
-        packed_decimal(span(image, ram.MONEY, ram.MONEY_BYTES)),
         battle,
         bool(font & 1),
         ignored != 0,
         byte(image, ram.ENEMY_LEVEL) if in_battle else 0,
         fraction(word(image, ram.ENEMY_HP), word(image, ram.ENEMY_MAX_HP)) if in_battle else 0.0,
-        wins,
-        bytes(image),
+        image,
+    )
+
+
+@lru_cache(maxsize=256)
+def _read_holdings(before_place: bytes, after_place: bytes) -> Holdings:
+    image = bytearray(ram.RAM_SIZE)
+    image[_HOLDINGS[0]], image[_HOLDINGS[1]] = before_place, after_place
+    events = bits(image, ram.EVENTS, ram.EVENT_BYTES)
+    return Holdings(
+        events,
+        (events & _STORY).bit_count(),
+        byte(image, ram.BADGES),
+        read_party(image),
+        bits(image, ram.POKEDEX_SEEN, ram.POKEDEX_BYTES).bit_count(),
+        bits(image, ram.POKEDEX_OWNED, ram.POKEDEX_BYTES).bit_count(),
+        min(byte(image, ram.BAG_COUNT), ram.BAG_SIZE),
+        packed_decimal(span(image, ram.MONEY, ram.MONEY_BYTES)),
+        byte(image, ram.HALL_OF_FAME),
     )
 
 
@@ -260,8 +297,8 @@ def rewardable_events(events: int) -> int:
 
 
 _SINGLE = bytes_at(
-    *(ram.MAP_ID, ram.PLAYER_Y, ram.PLAYER_X, ram.FACING, ram.BADGES, ram.BAG_COUNT),
-    *(ram.IN_BATTLE, ram.FONT_LOADED, ram.JOY_IGNORE, ram.HALL_OF_FAME),
+    *(ram.MAP_ID, ram.PLAYER_Y, ram.PLAYER_X, ram.FACING),
+    *(ram.IN_BATTLE, ram.FONT_LOADED, ram.JOY_IGNORE),
 )
 _STORY = story_order.event_mask(story_order.STORY)
 _ACHIEVEMENTS = ((1 << 8 * ram.EVENT_BYTES) - 1) & ~story_order.UNPAID

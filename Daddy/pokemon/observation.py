@@ -20,10 +20,12 @@ from numpy.typing import NDArray
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon import story_order
 from Daddy.pokemon.game_progress import Progress, fraction
-from Daddy.pokemon.memory_decoding import Image, bytes_at
+from Daddy.pokemon.memory_decoding import bytes_at
 from Daddy.pokemon.party import BLOCK, Creature, parse_party
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from Daddy.pokemon.exploration import VisitedCells
 
 Observation = dict[str, NDArray[np.generic]]
@@ -102,35 +104,52 @@ def empty_observation() -> Observation:
     return {name: np.empty(shape, dtype) for name, shape, dtype in _ARRAYS}
 
 
-def observe(
-    screen: NDArray[np.uint8],
-    progress: Progress,
-    visited: VisitedCells,
-    out: Observation | None = None,
-) -> Observation:
-    """Make an observation from the halved screen (72, 80) uint8, facts and visited cells.
+def observe(screen: NDArray[np.uint8], progress: Progress, visited: VisitedCells) -> Observation:
+    """Make an observation from the halved screen (72, 80) uint8, facts and visited cells."""
+    return ObservationWriter(empty_observation()).write(screen, progress, visited)
 
-    Return `out` with all its arrays overwritten; None: new arrays.
+
+class ObservationWriter:
+    """Writes observations into the same arrays, and of each only the arrays that have changed.
+
+    Nobody else may write to `arrays`, except the screen.
     """
-    out = empty_observation() if out is None else out
-    out["screen"][...] = screen
-    out["visited"][...] = visited_mask(progress, visited)
-    out["events"][...] = packed_events(progress)
-    out["map"][:] = progress.map_id, progress.blackout_map
-    out["bag"][...], out["counts"][...] = bag_arrays(progress.image)
-    out["creatures"][:-1], out["moves"][...], out["party"][...] = party_arrays(progress.image)
-    out["creatures"][-1] = progress.opponent
-    out["scalars"][...] = scalars(progress)
-    return out
+
+    def __init__(self, arrays: Observation) -> None:
+        self.arrays = arrays
+        self.screen: NDArray[np.uint8] = np.asarray(arrays["screen"], np.uint8)
+        self._targets = [arrays[name] for name in _WRITTEN]
+        self._written: Sequence[NDArray[np.generic] | None] = [None] * len(_WRITTEN)
+
+    def write(
+        self, screen: NDArray[np.uint8], progress: Progress, visited: VisitedCells
+    ) -> Observation:
+        """Write the observation that `observe` makes, and return `arrays`."""
+        if screen is not self.screen:
+            self.screen[...] = screen
+        arrays = (
+            visited_mask(progress, visited),
+            packed_events(progress.events),
+            _maps(progress.map_id, progress.blackout_map),
+            *_bag_arrays(progress.image[_BAG]),
+            *_party_arrays(progress.image[BLOCK], progress.opponent),
+            scalars(progress),
+        )
+        for target, array, written in zip(self._targets, arrays, self._written, strict=True):
+            if array is not written:
+                target[...] = array
+        self._written = arrays
+        return self.arrays
 
 
-def bag_arrays(image: Image) -> tuple[Numbers, Shares]:
-    """Return items (20,) int16 in the bag's order, 0 for none, and quantities / 99 (20,)."""
-    return _bag_arrays(bytes(image[_BAG]))
+@lru_cache(maxsize=256)
+def _maps(present: int, after_blackout: int) -> Numbers:
+    return np.array([present, after_blackout], np.int16)
 
 
 @lru_cache(maxsize=256)
 def _bag_arrays(block: bytes) -> tuple[Numbers, Shares]:
+    """Return items (20,) int16 in the bag's order, 0 for none, and quantities / 99 (20,)."""
     count = min(block[0], ram.BAG_SIZE)
     listed = np.frombuffer(block, np.uint8, 2 * count, 1)
     items, counts = np.zeros(ram.BAG_SIZE, np.int16), np.zeros(ram.BAG_SIZE, np.float32)
@@ -139,14 +158,11 @@ def _bag_arrays(block: bytes) -> tuple[Numbers, Shares]:
     return items, counts
 
 
-def party_arrays(image: Image) -> tuple[Numbers, Numbers, Shares]:
-    """Return the party's species (6,), moves (24,) and facts (96,); 0 for an empty place."""
-    return _party_arrays(bytes(image[BLOCK]))
-
-
 @lru_cache(maxsize=256)
-def _party_arrays(block: bytes) -> tuple[Numbers, Numbers, Shares]:
-    species = np.zeros(ram.PARTY_SIZE, np.int16)
+def _party_arrays(block: bytes, opponent: int) -> tuple[Numbers, Numbers, Shares]:
+    """Return creatures (7,), moves (24,) and facts of the party (96,); 0 for an empty place."""
+    species = np.zeros(ram.PARTY_SIZE + 1, np.int16)
+    species[-1] = opponent
     moves = np.zeros((ram.PARTY_SIZE, MOVES), np.int16)
     facts = np.zeros((ram.PARTY_SIZE, FACTS), np.float32)
     for slot, member in enumerate(parse_party(block)):
@@ -198,9 +214,10 @@ def _band(cells: bytes) -> bytes:
     return line * _CELL
 
 
-def packed_events(progress: Progress) -> NDArray[np.uint8]:
+@lru_cache(maxsize=256)
+def packed_events(events: int) -> NDArray[np.uint8]:
     """Return (320,) uint8, the event bytes as the game packs them, without NEVER_OBSERVED."""
-    visible = progress.events & _KNOWN
+    visible = events & _KNOWN
     return np.frombuffer(visible.to_bytes(ram.EVENT_BYTES, "little"), np.uint8)
 
 
@@ -251,6 +268,10 @@ _SHOWN = bytes_at(
     *(ram.STATUS_FLAGS_1, ram.STATUS_FLAGS_4, ram.SHIP_SCRIPT),
     ram.TOGGLES + ram.GAME_CORNER_ROCKET // 8,
 )
+_WRITTEN: Final = (
+    *("visited", "events", "map", "bag", "counts", "creatures", "moves", "party", "scalars"),
+)
+"""The arrays of an observation without the screen, in the order of `ObservationWriter.write`."""
 _NOTHING: Final = np.zeros((HEIGHT, WIDTH), np.uint8)
 _ARRAYS: Final = [
     (name, box.shape or (), np.dtype(box.dtype)) for name, box in observation_space().items()

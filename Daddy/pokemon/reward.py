@@ -31,11 +31,6 @@ _MAPS: Final = 256
 _SURFING: Final = 2
 _SHRUBS: Final = {0: 0x3D, 7: 0x50}
 """Tile of a shrub by the map's tileset: outdoors, and in a gym."""
-_HOLDINGS: Final = (
-    slice(ram.PARTY_COUNT - ram.RAM_START, ram.MAP_ID + 1 - ram.RAM_START),
-    slice(ram.LAST_MAP - ram.RAM_START, ram.EVENTS + ram.EVENT_BYTES - ram.RAM_START),
-)
-"""Slices of an image from which records and field moves are read; the place is between them."""
 
 
 class Records(NamedTuple):
@@ -93,7 +88,7 @@ def _union(held: frozenset[str], now: frozenset[str]) -> frozenset[str]:
 
 def achieved_units(before: Records, after: Records) -> dict[str, float]:
     """Return the units that each reward part gained from `before` to `after`, without zeros."""
-    return {} if after is before else {part: n for part, n in _gains(before, after) if n}
+    return {part: n for part, n in _gains(before, after) if n}
 
 
 def _gains(before: Records, after: Records) -> Iterator[tuple[str, float]]:
@@ -218,11 +213,14 @@ class RewardTracker:
     def pay_step(self, was: Progress, now: Progress) -> dict[str, float]:
         """Record the step from `was` to `now`; return its reward by part, without parts of 0."""
         before = self.records
-        if self._shrub is not None or not _same_holdings(was, now):
+        changed = was.holdings is not now.holdings or was.placed != now.placed
+        if changed or self._shrub is not None:
             uses = field_move_uses(self._shrub, was, now)
             self.records = update_records(before, now, self._real, uses)
         self._shrub = next_shrub(self._shrub, now)
-        counts = self.memory.find_new(was, now) | achieved_units(before, self.records)
+        counts = self.memory.find_new(was, now)
+        if self.records is not before:
+            counts |= achieved_units(before, self.records)
         if "cell" in counts and now.map_id in story_milestones.goal_maps(before.held, self._real):
             counts["cell"] *= self._weights.open_goal
         if blacked_out(was, now):
@@ -242,9 +240,3 @@ class RewardTracker:
     def to_facts(self) -> dict[str, Any]:
         """Return memory and shrub as a JSON object, without records and visited cells."""
         return {**self.memory.memory_facts(), "shrub": self._shrub}
-
-
-def _same_holdings(was: Progress, now: Progress) -> bool:
-    """Return True if all bytes that records depend on are unchanged, as in most steps."""
-    before, after = was.image, now.image
-    return was.placed == now.placed and all(before[part] == after[part] for part in _HOLDINGS)

@@ -11,7 +11,7 @@ from Daddy.pokemon import cutscene
 from Daddy.pokemon.emulator import BUTTONS, Emulator
 from Daddy.pokemon.env import PokemonRedEnv
 from Daddy.pokemon.game_progress import read_progress
-from Daddy.pokemon.observation import observe
+from Daddy.pokemon.observation import ObservationWriter
 
 STEPS, REPEATS = 100, 5
 
@@ -41,13 +41,13 @@ def _parts(env: PokemonRedEnv, row: EnvRow) -> dict[str, Callable[[], object]]:
     emulator, tracker = env._emulator, env._tracker  # noqa: SLF001
     image = emulator.ram()
     now = read_progress(image)
-    observation = row._observation  # noqa: SLF001
+    writer = ObservationWriter(row._observation)  # noqa: SLF001
     return {
         "look for a script": lambda: cutscene.wait_for_control(emulator),
         "facts": lambda: read_progress(image),
         "reward": lambda: tracker.pay_step(now, now),
-        "observation": lambda: observe(
-            emulator.half_screen(), now, tracker.memory.visited, observation
+        "observation": lambda: writer.write(
+            emulator.half_screen(writer.screen), now, tracker.memory.visited
         ),
         "telemetry": lambda: row._write_telemetry(draw=False),  # noqa: SLF001
     }

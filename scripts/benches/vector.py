@@ -1,10 +1,11 @@
 """Compares the speed of N environments, ours and other libraries', with the emulation limit.
 
 The limit is cores x bare, where bare is the mean rate of simultaneous loops, one per usable core,
-that only emulate: a key, 24 frames, one of them drawn. Each round measures the limit and every
-contender once, one after the other, so that a slower machine slows all of them; ratios are taken
-within a round, and their median is reported (`of_limit`). A round with a ratio above 1 does not
-count and is listed (`left_out`). The uneven scene plays steps of 1 to 20 times 24 frames
+that only emulate: a key, 24 frames, one of them drawn. Every round measures each contender for half
+a second, and the limit right before and after it. A virtual machine's cores may differ in speed by
+half from one second to the next, and by themselves; so the share (`of_limit`) is the sum of all
+rates over the sum of the limits around them, and `halves` gives it for the odd and the even rounds
+alone: their difference is the noise. The uneven scene plays steps of 1 to 20 times 24 frames
 (`_uneven_steps`); there, 24 frames count as one step. Peers play at the best of 8, 16 and 32
 environments, found by a trial before the rounds.
 """
@@ -13,10 +14,10 @@ import multiprocessing
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from statistics import median
+from statistics import mean
 from typing import Any
 
 import psutil
@@ -28,7 +29,6 @@ from Daddy.core.rom_identity import load_rom
 from Daddy.pokemon.env import PokemonRedEnv
 from Daddy.pokemon.find_rom import find_rom
 from scripts.benches import _step_parts
-from scripts.benches._limit_rounds import median_shares, rounds_left_out
 from scripts.benches._uneven_steps import MEAN, UnevenEnv
 from scripts.benches._vector_before import Before
 from scripts.benches._vector_peers import (
@@ -43,12 +43,14 @@ from scripts.benches._vector_peers import (
 
 FLAT = True
 OPTIONS = {"before": "checkout of another commit, whose vector plays too (default: none)"}
-COUNTS = (1, 2, 4, 8, 16)
+COUNTS = (1, 2, 4, 8, 16, 32)
+USUAL = 16
+"""Environments in the uneven scene, and of our other ways."""
 PEER_COUNTS = (8, 16, 32)
-ROUNDS, SECONDS = 7, 2.0
+ROUNDS, QUICK_ROUNDS = 40, 4
+SECONDS, TRIAL_SECONDS = 0.5, 2.0
 SETTLING_S = 0.7
-"""Pause before each measurement: pufferlib's workers poll for half a second after a step."""
-QUICK_ROUNDS, QUICK_SECONDS = 3, 0.6
+"""Pause after peers and `before`: pufferlib's workers poll for half a second after a step."""
 MIB = 1 << 20
 METHODS = ("fork", "spawn")
 """Start methods whose memory and start are measured; the second is that of macOS."""
@@ -63,23 +65,27 @@ WAYS: dict[str, dict[str, Any]] = {
 MANY = 96
 """Environments whose start is timed: those of the `gpu` profile."""
 
-Rounds = list[dict[str, float]]
+Round = dict[str, tuple[float, float]]
+"""Each contender's rate, and the limit around it, in steps per second."""
 
 
 def run(quick: bool, before: Path | None = None) -> dict[str, object]:
     """Return steps per second, and their share of cores x bare of the same rounds."""
     limit_math_threads()
-    rounds, seconds = (QUICK_ROUNDS, QUICK_SECONDS) if quick else (ROUNDS, SECONDS)
-    cores = usable_cores()
+    rounds, cores = QUICK_ROUNDS if quick else ROUNDS, usable_cores()
     absent = {peer: text for peer in PEERS if (text := missing(peer))}
-    trials = {peer: _try_counts(peer, cores, seconds) for peer in PEERS if peer not in absent}
+    trials = {peer: _try_counts(peer, cores) for peer in PEERS if peer not in absent}
     contenders: dict[str, Contender] = {}
+    bare = Bare(cores)
     try:
         for name, make in _makers(cores, trials, before).items():
             contenders[name] = make()
-        measured = [_round(contenders, cores, seconds, n + 1, rounds) for n in range(rounds)]
+        measured: list[Round] = []
+        for number in range(rounds):
+            measured.append(_round(bare, contenders, cores))
+            print(f"  round {number + 1}/{rounds}, so far {_shares(measured)}", flush=True)
     finally:
-        for contender in contenders.values():
+        for contender in (bare, *contenders.values()):
             contender.close()
     return {
         **_figures(measured, cores, absent),
@@ -94,13 +100,13 @@ def run(quick: bool, before: Path | None = None) -> dict[str, object]:
     }
 
 
-def _try_counts(peer: str, cores: int, seconds: float) -> dict[str, float]:
+def _try_counts(peer: str, cores: int) -> dict[str, float]:
     """Return a peer's rate with each of PEER_COUNTS environments, opened one after the other."""
     rates = {}
     for count in PEER_COUNTS:
         contender = make_peer(peer, PokemonRedEnv, count, cores)
-        contender.rate(seconds / 4)
-        rates[str(count)] = round(contender.rate(seconds), 1)
+        contender.rate(TRIAL_SECONDS / 4)
+        rates[str(count)] = round(contender.rate(TRIAL_SECONDS), 1)
         contender.close()
         print(f"  trial  {peer}, {count:<22} {rates[str(count)]:7.0f}/s", flush=True)
     return rates
@@ -110,51 +116,45 @@ def _makers(
     cores: int, trials: Mapping[str, Mapping[str, float]], before: Path | None
 ) -> dict[str, Callable[[], Contender]]:
     """Return a function that makes each contender, by the contender's name."""
-    most = COUNTS[-1]
-    made: dict[str, Callable[[], Contender]] = {"bare": partial(Bare, cores)}
-    made |= {f"ours, {n}": partial(Ours, PokemonRedEnv, n) for n in COUNTS}
+    made: dict[str, Callable[[], Contender]] = {
+        f"ours, {n}": partial(Ours, PokemonRedEnv, n) for n in COUNTS
+    }
     for name, options in WAYS.items():
-        count = most - most % options.get("groups", 1)
+        count = USUAL - USUAL % options.get("groups", 1)
         made[f"ours, {name}"] = partial(Ours, PokemonRedEnv, count, **options)
     games: dict[str, type[PokemonRedEnv]] = {"": PokemonRedEnv, f", {UNEVEN}": UnevenEnv}
-    made[f"ours, {UNEVEN}"] = partial(Ours, UnevenEnv, most)
+    made[f"ours, {UNEVEN}"] = partial(Ours, UnevenEnv, USUAL)
     for suffix, env in games.items():
         for peer, rates in trials.items():
             best = int(max(rates, key=lambda count: rates[count]))
             made[f"{peer}{suffix}"] = partial(make_peer, peer, env, best, cores)
         if before:
-            made[f"{BEFORE}{suffix}"] = partial(Before, before, env, most)
+            made[f"{BEFORE}{suffix}"] = partial(Before, before, env, USUAL)
     return made
 
 
-def _round(
-    contenders: Mapping[str, Contender], cores: int, seconds: float, number: int, rounds: int
-) -> dict[str, float]:
-    """Measure the rate of each contender; print it at once."""
-    rates: dict[str, float] = {}
+def _round(bare: Bare, contenders: Mapping[str, Contender], cores: int) -> Round:
+    """Measure each contender's rate, and `bare` before and after it."""
+    measured: Round = {}
+    before = bare.rate(SECONDS / 2)
     for name, contender in contenders.items():
-        time.sleep(SETTLING_S)
-        rates[name] = contender.rate(seconds) * (MEAN if UNEVEN in name else 1.0)
-        share = rates[name] / (cores * rates["bare"])
-        print(
-            f"  round {number}/{rounds}  {name:<32} {rates[name]:7.0f}/s  {share:5.2f}", flush=True
-        )
-    return rates
+        rate = contender.rate(SECONDS) * (MEAN if UNEVEN in name else 1.0)
+        time.sleep(0.0 if name.startswith("ours") else SETTLING_S)
+        after = bare.rate(SECONDS / 2)
+        measured[name], before = (rate, cores * (before + after) / 2), after
+    return measured
 
 
-def _figures(measured: Rounds, cores: int, absent: Mapping[str, str]) -> dict[str, Any]:
+def _figures(measured: Sequence[Round], cores: int, absent: Mapping[str, str]) -> dict[str, Any]:
     def rate(name: str) -> float:
-        return round(median(row[name] for row in measured), 1)
+        return round(mean(row[name][0] for row in measured), 1)
 
     present = [name for name in (*PEERS, BEFORE) if name not in absent and name in measured[0]]
-    shares = [
-        {name: rate / (cores * row["bare"]) for name, rate in row.items() if name != "bare"}
-        for row in measured
-    ]
+    limit = mean(limit for row in measured for _, limit in row.values())
     return {
         "cores": cores,
-        "bare": rate("bare"),
-        "limit": round(median(cores * row["bare"] for row in measured), 1),
+        "bare": round(limit / cores, 1),
+        "limit": round(limit, 1),
         "ours": {str(n): rate(f"ours, {n}") for n in COUNTS},
         "peers": {**absent, **{name: rate(name) for name in present}},
         "uneven": {
@@ -162,9 +162,18 @@ def _figures(measured: Rounds, cores: int, absent: Mapping[str, str]) -> dict[st
             **{peer: rate(f"{peer}, {UNEVEN}") for peer in present},
         },
         "ways": {name: rate(f"ours, {name}") for name in WAYS if f"ours, {name}" in measured[0]},
-        "of_limit": median_shares(shares),
+        "of_limit": _shares(measured),
+        "halves": [_shares(measured[::2]), _shares(measured[1::2])],
         "rounds": len(measured),
-        "left_out": rounds_left_out(shares),
+    }
+
+
+def _shares(measured: Sequence[Round]) -> dict[str, float]:
+    """Return each contender's share of the limit over all of these rounds."""
+    rates = {name: [row[name] for row in measured] for name in measured[0]}
+    return {
+        name: round(sum(rate for rate, _ in pairs) / sum(limit for _, limit in pairs), 3)
+        for name, pairs in rates.items()
     }
 
 

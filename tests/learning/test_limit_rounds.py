@@ -12,19 +12,18 @@ from scripts.benches._vector_before import Before
 from scripts.benches._vector_peers import PEERS
 
 
-def _round(ours: float, bare: float = 100.0) -> dict[str, float]:
+def _round(ours: float, limit: float) -> vector.Round:
     names = [*(f"ours, {count}" for count in vector.COUNTS), f"ours, {vector.UNEVEN}"]
-    return {"bare": bare, **dict.fromkeys(names, 50.0), "ours, 16": ours}
+    return {**dict.fromkeys(names, (50.0, 200.0)), "ours, 16": (ours, limit)}
 
 
-def test_a_round_above_the_limit_is_named_and_does_not_count() -> None:
+def test_a_share_is_the_sum_of_rates_over_the_sum_of_limits() -> None:
     absent = dict.fromkeys(PEERS, "not installed")
-    measured = [_round(180.0), _round(260.0), _round(190.0), _round(270.0)]
+    measured = [_round(180.0, 200.0), _round(120.0, 100.0)]
     figures = vector._figures(measured, 2, absent)
-    assert figures["of_limit"]["ours, 16"] == 0.925
-    assert list(figures["left_out"]) == ["round 2", "round 4"]
-    assert figures["left_out"]["round 2"].startswith("ours, 16 at 1.30 of the limit")
-    assert figures["rounds"] == 4
+    assert (figures["of_limit"]["ours, 16"], figures["of_limit"]["ours, 8"]) == (1.0, 0.25)
+    assert [half["ours, 16"] for half in figures["halves"]] == [0.9, 1.2]
+    assert (figures["ours"]["16"], figures["rounds"]) == (150.0, 2)
 
 
 def test_shares_of_no_counted_round_are_none() -> None:

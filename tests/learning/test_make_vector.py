@@ -14,7 +14,7 @@ from gymnasium.error import Error
 from Daddy.core.errors import ConfigError, FileError, UsageError
 from Daddy.core.shared_types import SCREEN_BYTES
 from Daddy.learning.cartpole import CartPole
-from Daddy.learning.make_vector import make_vector
+from Daddy.learning.make_vector import groups_for, make_vector
 from Daddy.learning.vector_rows import VectorEnv, split_into_groups
 from Daddy.pokemon.env import PokemonRedEnv
 from tests.learning.toys import Dozing, Failing, Jumping, Misconfigured, Slow
@@ -84,10 +84,14 @@ def test_every_backend_tells_the_story_that_serial_tells(make: Make, backend: st
 
 
 @pytest.mark.parametrize("backend", WITH_PUFFERLIB)
-def test_groups_change_nothing_of_what_is_told(make: Make, backend: str) -> None:
-    """Six environments in two groups of three, two per process: the last process has one."""
+@pytest.mark.parametrize("cores", [2, 3])
+def test_groups_change_nothing_of_what_is_told(make: Make, backend: str, cores: int) -> None:
+    """Six environments in two groups, each with one process or with three."""
     expected = whole_story(make("serial", num_envs=6))
-    told = whole_story(make(backend, num_envs=6, groups=2))
+    vector = make(backend, num_envs=6, groups=2, cores=cores)
+    told = whole_story(vector)
+    if backend == "processes":
+        assert len(vector.pids) == {2: 2, 3: 6}[cores]
     different = [i for i, (a, b) in enumerate(zip(expected, told, strict=True)) if a != b]
     assert different == []
 
@@ -106,6 +110,31 @@ def test_no_group_waits_for_a_slower_one(make: Make, backend: str) -> None:
     group, transition = vector.recv()
     assert (group, transition.observations["x"][:, 0].tolist()) == (0, [0.0, 1.0])
     assert vector.telemetry()[:, 0].tolist() == [1, 1, 5, 5]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_observations_of_a_group_change_in_its_own_step_only(make: Make, backend: str) -> None:
+    vector = make(backend, num_envs=4, groups=2)
+    vector.reset(range(4))
+    for group in (0, 1):
+        vector.send(group, np.zeros(2, np.int64))
+    seen = dict(vector.recv() for _ in vector.groups)
+    kept = {group: plain(transition.observations) for group, transition in seen.items()}
+    for _ in range(5):
+        vector.send(1, np.full(2, 3))
+        vector.recv()
+    assert plain(seen[0].observations) == kept[0]
+    assert plain(seen[1].observations) != kept[1]
+
+
+@pytest.mark.parametrize(
+    ("num_envs", "cores", "groups"),
+    [(8, 2, 2), (7, 2, 1), (16, 4, 4), (12, 4, 3), (96, 16, 2), (4, 16, 1), (8, 1, 1)],
+)
+def test_few_cores_have_a_group_each_and_many_share_two(
+    num_envs: int, cores: int, groups: int
+) -> None:
+    assert groups_for(num_envs, cores) == groups
 
 
 @pytest.mark.parametrize(

@@ -113,6 +113,14 @@ def test_all_that_is_read_lies_in_the_blocks_that_are_fetched(seed: int) -> None
     assert facts(fetched) == facts(whole)
 
 
+def test_equal_holdings_are_one_object_whatever_the_place() -> None:
+    here, there = image(player_x=3), image(player_x=4)
+    assert read_progress(here).holdings is read_progress(there).holdings
+    richer = put(there, ram.MONEY, 0x12)
+    assert read_progress(richer).holdings is not read_progress(here).holdings
+    assert (read_progress(richer).money, read_progress(here).money) == (120000, 0)
+
+
 def facts(data: bytearray) -> dict[str, object]:
     """Read every field and property of a Progress."""
     now = read_progress(data)

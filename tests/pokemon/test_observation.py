@@ -5,7 +5,13 @@ from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon import story_order
 from Daddy.pokemon.exploration import VisitedCells
 from Daddy.pokemon.game_progress import Progress, read_progress
-from Daddy.pokemon.observation import observation_space, observe, scalars
+from Daddy.pokemon.observation import (
+    ObservationWriter,
+    empty_observation,
+    observation_space,
+    observe,
+    scalars,
+)
 from tests.pokemon.images import creature, image, put
 
 SCREEN = np.zeros((72, 80), np.uint8)
@@ -24,6 +30,24 @@ def mask_of(progress: Progress, *cells: tuple[int, int]) -> np.ndarray:
     for y, x in cells:
         visited.visit_cell(1, y, x)
     return observe(SCREEN, progress, visited)["visited"]
+
+
+def test_arrays_that_are_written_again_hold_what_new_ones_would() -> None:
+    """Each memory differs from the one before in one place, and some come back."""
+    dice = np.random.default_rng(0)
+    whole = bytearray(dice.bytes(ram.RAM_SIZE))
+    writer = ObservationWriter(empty_observation())
+    memories = [bytes(whole)]
+    for _ in range(200):
+        first, end = ram.BLOCKS[int(dice.integers(len(ram.BLOCKS)))]
+        put(whole, int(dice.integers(first, end)), int(dice.integers(256)))
+        memories.append(bytes(whole))
+    for number in (*range(201), *dice.integers(201, size=200).tolist()):
+        screen = dice.integers(256, size=SCREEN.shape, dtype=np.uint8)
+        now = read_progress(memories[number])
+        written, expected = writer.write(screen, now, NOTHING), observe(screen, now, NOTHING)
+        assert written is writer.arrays
+        assert all(np.array_equal(written[name], array) for name, array in expected.items())
 
 
 def test_an_observation_of_the_wildest_memory_is_in_the_space() -> None:

@@ -124,6 +124,8 @@ class AssistState:
 
     @property
     def names_off(self) -> tuple[str, ...]:
+        if not self.failures:
+            return ()
         return tuple(name for name in ASSIST_NAMES if self.is_off(name))
 
     def in_new_game(self) -> AssistState:
