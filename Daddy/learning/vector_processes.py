@@ -1,10 +1,9 @@
 """Runs N environments in processes of our own.
 
-Where there are as many groups as cores, each group has one process, which waits for no other. Where
-there are fewer, each group has a process for every core: while one group waits for its next
-actions, or for its slowest process, the processes of the others use the cores. Both sides sleep
-while they wait; a connection whose other end is gone ends the env process, and is an
-EnvProcessError in the driver.
+With as many groups as cores, each group has one process, which waits for no other. With fewer, each
+group has a process for every core: while one group waits for its next actions, or for its slowest
+process, the processes of the others use the cores. Both sides sleep while they wait; a connection
+whose other end is gone ends the env process, and is an EnvProcessError in the driver.
 """
 
 from __future__ import annotations
