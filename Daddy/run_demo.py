@@ -20,7 +20,7 @@ from Daddy.core.errors import ConfigError, ExitCode
 from Daddy.core.host_and_processes import usable_cores
 from Daddy.core.name_validation import new_incarnation, new_token
 from Daddy.core.terminal import can_redraw, print_screen
-from Daddy.fanout.estimate import estimate_lines, live_cap, stated_cost
+from Daddy.fanout.estimate import concurrency_limit, estimate_lines, stated_cost
 from Daddy.fanout.fanout_files import FanoutPaths, begin_run, read_program, read_settings
 from Daddy.fanout.fanout_run import FanoutRun, open_view
 from Daddy.fanout.fanout_screen import draw_summary
@@ -32,7 +32,7 @@ from Daddy.sandbox.sandbox_interfaces import Isolation
 
 RUNS = Path("runs")
 LARGE_PLAN = 25_000
-BATCH_DELAY_S = 3.0
+START_DELAY_S = 3.0
 _DECIDING = ("sandboxes", "episodes", "timesteps", "policy", "seed")
 """Options that decide the results."""
 
@@ -110,7 +110,7 @@ async def _clean(backend: object) -> int:
     return ExitCode.DONE
 
 
-def find_task() -> Path:
+def find_program() -> Path:
     """Return cartpole_task.py of the current folder, else of the checkout. Raises ConfigError."""
     places = Path.cwd(), Path(__file__).resolve().parents[1] / "scripts" / "examples"
     for folder in places:
@@ -134,13 +134,13 @@ def _open_run(
     if args.resume:
         paths = FanoutPaths((args.run_dir or newest_run(RUNS)).resolve())
         if args.task is not None:
-            given = {**given, "task": read_program(args.task)[1]}
+            given = {**given, "program": read_program(args.task)[1]}
         settings = settings_from(given, read_settings(paths))
-        if sha256_hex(paths.task.read_bytes()) != settings.task:
-            raise ConfigError(f"{paths.task} was changed", "begin another run with --task")
+        if sha256_hex(paths.program.read_bytes()) != settings.program:
+            raise ConfigError(f"{paths.program} was changed", "begin another run with --task")
         return paths, settings
-    program, digest = read_program(args.task or find_task())
-    settings = settings_from({**given, "task": digest}, None)
+    program, digest = read_program(args.task or find_program())
+    settings = settings_from({**given, "program": digest}, None)
     stamp = datetime.fromtimestamp(SystemClock().now(), tz=timezone.utc).strftime("%Y%m%d-%H%M%S")
     name = f"fanout-{stamp}-{new_incarnation()}"
     paths = FanoutPaths((args.run_dir or RUNS / name).resolve())
@@ -153,7 +153,9 @@ def _print_start(args: argparse.Namespace, paths: FanoutPaths, settings: FanoutS
     print(f"run {paths.root}")
     if args.engine == "local":
         free = free_memory(os.environ)
-        live, why = live_cap(args.workers, settings.sandboxes, usable_cores(), free, cost.memory_mb)
+        live, why = concurrency_limit(
+            args.workers, settings.sandboxes, usable_cores(), free, cost.memory_mb
+        )
         print(f"{live} sandboxes at once: {why}")
     print("\n".join(estimate_lines(settings.sandboxes, cost, usable_cores())), flush=True)
 
@@ -179,7 +181,7 @@ def _run(
     args: argparse.Namespace, paths: FanoutPaths, settings: FanoutSettings, *, vendor: bool
 ) -> int:
     engine = make_engine(args, paths, settings)
-    usual = BATCH_DELAY_S if vendor else 0.0
+    usual = START_DELAY_S if vendor else 0.0
     delay_s = usual if args.batch_delay is None else args.batch_delay
     first = Batch(
         paths.root,

@@ -1,7 +1,7 @@
 """Fan-out: one program in many sandboxes, on this machine, on Slurm or on Dask.
 
 fanout_settings   the settings that decide the results, and each sandbox's share of them
-task_lines        parser of the lines that a program prints
+program_lines     parser of the lines that a program prints
 estimate          bound on live sandboxes, and the time that a run takes, each with its reason
 fanout_state      state of all sandboxes, folded from events
 rate_summary      the results by learning rate, with intervals

@@ -16,7 +16,7 @@ _MIB = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class TaskCost:
+class ProgramCost:
     """Holds the cost of one sandbox: CPU seconds, MiB of memory, and the origin of the figures."""
 
     cpu_s: float
@@ -24,16 +24,16 @@ class TaskCost:
     origin: str
 
 
-def stated_cost(policy: str, timesteps: int) -> TaskCost:
+def stated_cost(policy: str, timesteps: int) -> ProgramCost:
     """Return the cost of the program cartpole_task.py as it was measured once."""
     if policy == "controller":
-        return TaskCost(0.25, 64, "stated for --policy controller")
+        return ProgramCost(0.25, 64, "stated for --policy controller")
     start_s, step_s = 3.0, 5.4e-5 if policy == "ppo" else 4e-4
     cpu_s = start_s + step_s * timesteps
-    return TaskCost(cpu_s, 512, f"stated: {start_s:g} s + {timesteps:,} steps x {step_s:g} s")
+    return ProgramCost(cpu_s, 512, f"stated: {start_s:g} s + {timesteps:,} steps x {step_s:g} s")
 
 
-def live_cap(
+def concurrency_limit(
     workers: int | None, sandboxes: int, cores: int, free_bytes: int, memory_mb: int
 ) -> tuple[int, str]:
     """Return the most sandboxes that live at once on a machine, and the bound that decided."""
@@ -50,7 +50,7 @@ def live_cap(
     return min([asked, *bounds], key=lambda bound: bound[0])
 
 
-def estimate_lines(sandboxes: int, cost: TaskCost, cores: int) -> list[str]:
+def estimate_lines(sandboxes: int, cost: ProgramCost, cores: int) -> list[str]:
     """Return the time that a run takes here and on a cluster, as sentences with the arithmetic."""
     total = sandboxes * cost.cpu_s
     return [

@@ -27,7 +27,7 @@ class FanoutSettings:
     timesteps: int = _USUAL_TIMESTEPS
     policy: str = "ppo"
     seed: int = 0
-    task: str = ""
+    program: str = ""
     """SHA-256 of the program."""
 
     @property

@@ -19,12 +19,12 @@ from Daddy.core.errors import NetworkError, SandboxError
 from Daddy.core.event_log import EventSource, EventWriter
 from Daddy.core.host_and_processes import host_name, memory_bytes, usable_cores
 from Daddy.core.humanize import printable_line
-from Daddy.fanout.estimate import live_cap, stated_cost
+from Daddy.fanout.estimate import concurrency_limit, stated_cost
 from Daddy.fanout.fanout_files import FanoutPaths, read_batch, read_settings, save_result
 from Daddy.fanout.fanout_settings import FanoutSettings, sandbox_id
 from Daddy.fanout.find_backend import find_backend
+from Daddy.fanout.program_lines import ProgramReport
 from Daddy.fanout.program_python import ProgramPython, choose_python
-from Daddy.fanout.task_lines import TaskReport
 from Daddy.sandbox.pool import SandboxPool
 from Daddy.sandbox.sandbox_interfaces import (
     Backend,
@@ -35,7 +35,7 @@ from Daddy.sandbox.sandbox_interfaces import (
     SandboxSpec,
 )
 
-PROGRAM = "/files/task.py"
+PROGRAM = "/files/program.py"
 PROGRESS_S = 0.5
 """Seconds between two progress events of a sandbox; the lines between are not lost, see the end."""
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
@@ -77,7 +77,7 @@ def program_command(settings: FanoutSettings, index: int, python: ProgramPython)
     return Command(argv=(python.path, "-u", PROGRAM, *words), env=env)
 
 
-def failure_of(outcome: Outcome, report: TaskReport, time_limit_s: float) -> str:
+def failure_of(outcome: Outcome, report: ProgramReport, time_limit_s: float) -> str:
     """Return the reason for which a program that ended has no result, "" if it has one."""
     said = outcome.stderr.decode(errors="replace").strip().splitlines()
     last = f": {printable_line(said[-1])}" if said else ""
@@ -94,7 +94,7 @@ def failure_of(outcome: Outcome, report: TaskReport, time_limit_s: float) -> str
     return ""
 
 
-def make_result(settings: FanoutSettings, index: int, report: TaskReport) -> dict[str, Any]:
+def make_result(settings: FanoutSettings, index: int, report: ProgramReport) -> dict[str, Any]:
     """Return the record of a result: what settings and program decide, and nothing else."""
     rate, seed = settings.rate_of(index), settings.seed_of(index)
     return {
@@ -161,7 +161,7 @@ class _Runner:
         await asyncio.sleep(max(0.0, at - self._clock.monotonic()))
 
     async def _run_sandbox(self, sandbox: Sandbox, index: int) -> None:
-        report, last = TaskReport(), -PROGRESS_S
+        report, last = ProgramReport(), -PROGRESS_S
         self.report("state", index, state="running")
 
         def take_line(line: str) -> None:
@@ -188,7 +188,7 @@ class _Runner:
 
     def _read(self, index: int) -> dict[str, Any]:
         record = read_json(self._paths.result(index))
-        return {name: record[name] for name in TaskReport().result()}
+        return {name: record[name] for name in ProgramReport().result()}
 
 
 async def run_batch(batch: Batch, backend: Backend, clock: Clock) -> None:
@@ -197,13 +197,15 @@ async def run_batch(batch: Batch, backend: Backend, clock: Clock) -> None:
     settings = FanoutSettings(**read_settings(paths))
     cost = stated_cost(settings.policy, settings.timesteps)
     free = free_memory(os.environ)
-    live, _ = live_cap(batch.workers, len(batch.indices), usable_cores(), free, cost.memory_mb)
+    live, _ = concurrency_limit(
+        batch.workers, len(batch.indices), usable_cores(), free, cost.memory_mb
+    )
     isolation = backend.isolation()
     python = ProgramPython("python3") if isolation.level == "vendor" else choose_python()
     spec = SandboxSpec(read_only=python.folders, lifetime_s=3 * settings.time_limit_s)
 
     async def prepare(sandbox: Sandbox) -> None:
-        await sandbox.put(paths.task, PROGRAM)
+        await sandbox.put(paths.program, PROGRAM)
 
     async with SandboxPool(backend, spec, live, prepare=prepare) as pool:
         runner, indices = (

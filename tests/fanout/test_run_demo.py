@@ -108,7 +108,7 @@ def test_resume_refuses_another_setting_and_another_program(
     demo.begin("--sandboxes", "2")
     assert demo.run("--resume", "--episodes", "4") == ExitCode.CONFIGURATION
     assert "episodes 3, not 4" in capsys.readouterr().err
-    (demo.run_dir / "task.py").write_text("print()")
+    (demo.run_dir / "program.py").write_text("print()")
     assert demo.run("--resume") == ExitCode.CONFIGURATION
 
 
@@ -169,7 +169,7 @@ def test_a_run_whose_program_cannot_be_written_is_none(
         with pytest.raises(OSError, match="No space"):
             begin_run(paths, settings, b"pass")
     begin_run(paths, settings, b"pass")
-    assert paths.task.read_bytes() == b"pass"
+    assert paths.program.read_bytes() == b"pass"
 
 
 def test_progress_is_written_before_the_sandbox_ends(demo: Demo) -> None:
