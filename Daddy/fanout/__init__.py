@@ -7,7 +7,6 @@ fanout_state      state of all sandboxes, folded from events
 rate_summary      the results by learning rate, with intervals
 fanout_screen     live table, lines and summary
 fanout_files      files of a run
-find_backend      the backend that a run asks for
 program_python    the Python that runs the program in a sandbox
 run_batch         runs some sandboxes on one machine
 local_engine      runs batches in this process

@@ -4,7 +4,9 @@ A result is a file that is created once and holds only what the settings and the
 no time, host or process. A missing result is the only sign that a sandbox has to run.
 """
 
-from collections.abc import Sequence
+import contextlib
+import fcntl
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,10 @@ from Daddy.fanout.fanout_state import SandboxRow
 
 PROGRAM_BYTES = 4 << 20
 """Largest program that is copied into each sandbox."""
+
+
+class RunHeldError(ConfigError):
+    """Another process runs this run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +65,21 @@ def begin_run(paths: FanoutPaths, settings: FanoutSettings, program: bytes) -> N
     except OSError:
         paths.settings.unlink(missing_ok=True)  # else the folder holds a run without a program
         raise
+
+
+@contextlib.contextmanager
+def hold_run(paths: FanoutPaths) -> Iterator[None]:
+    """Keep other processes from running a run. Raises RunHeldError if one does."""
+    with paths.settings.open("r+b") as file:  # NFS locks only files that are open for writing
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise RunHeldError(
+                f"another process runs {paths.root}", "wait for its end, or stop it with Ctrl-C"
+            ) from error
+        except OSError:
+            pass  # a file system without locks: a result is still created once
+        yield
 
 
 def read_settings(paths: FanoutPaths) -> dict[str, Any]:

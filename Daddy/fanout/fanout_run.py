@@ -25,6 +25,7 @@ from Daddy.fanout.run_batch import Batch
 
 LOOK_S = 0.5
 """Seconds between two looks at the events: two frames a second."""
+_STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class ProgressView(Protocol):
@@ -66,6 +67,26 @@ def open_view(live: bool) -> Iterator[ProgressView]:
         yield LiveTable(screen, console)
 
 
+@contextlib.contextmanager
+def stopped_once() -> Iterator[None]:
+    """Raise KeyboardInterrupt at the first signal to stop; ignore further ones until the end."""
+    handlers = {number: signal.getsignal(number) for number in _STOPS}
+    ours = [number for number, old in handlers.items() if old is not signal.SIG_IGN]  # nohup
+
+    def stop(_number: int, _frame: object) -> None:
+        for number in ours:
+            signal.signal(number, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    for number in ours:
+        signal.signal(number, stop)
+    try:
+        yield
+    finally:
+        for number in ours:
+            signal.signal(number, handlers[number])
+
+
 class FanoutRun:
     """Runs what is missing of a run to its end."""
 
@@ -92,9 +113,6 @@ class FanoutRun:
                 if not (missing := self._missing()):
                     return
                 reasons = self._run_batches(missing, view)
-        except KeyboardInterrupt:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)  # the sandboxes must end before we do
-            raise
         finally:
             self._engine.close()
             self._look(view)

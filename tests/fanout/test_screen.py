@@ -113,12 +113,16 @@ def test_a_run_without_a_result_has_a_summary() -> None:
 
 def test_each_bound_of_the_live_sandboxes_decides_and_is_named() -> None:
     def cap(workers: int | None, sandboxes: int, cores: int, free_mb: int) -> tuple[int, str]:
-        return concurrency_limit(workers, sandboxes, cores, free_mb * MIB, 512)
+        return concurrency_limit(
+            workers, sandboxes, cores, free_mb * MIB, ProgramCost(5.7, 512, "stated")
+        )
 
-    assert cap(None, 25, 2, 10_000)[0] == 8
+    assert cap(None, 25, 2, 20_000) == (25, "there are 25")
+    assert cap(None, 1000, 8, 200_000) == (200, "200 is the most on one machine")
+    assert cap(None, 1000, 2, 200_000) == (105, "more would not end in time (cores: 2)")
     assert cap(None, 3, 2, 10_000) == (3, "there are 3")
     assert cap(20, 50, 2, 20_000) == (20, "--workers 20")
-    assert cap(500, 1000, 2, 200_000) == (200, "200 is the most on one machine")
+    assert cap(500, 1000, 8, 200_000) == (200, "200 is the most on one machine")
     assert cap(20, 50, 2, 2_000) == (3, "2,000 MiB are free, 512 MiB each")
     assert cap(20, 50, 2, 10)[0] == 1
 
