@@ -61,7 +61,7 @@ def make_parser() -> ArgumentParser:
     add(
         "--batch-delay",
         type=nonnegative_seconds,
-        help="seconds between batches (3 with a vendor's backend, else 0)",
+        help="seconds between batches of --engine local (3 with a vendor's backend, else 0)",
     )
     add("--backend", default="auto", help="means of confinement (auto)")
     add("--engine", choices=("local", "slurm", "dask"), default="local", help="machines (local)")
@@ -71,7 +71,7 @@ def make_parser() -> ArgumentParser:
     add("--run-dir", type=Path, help="folder of the run (a new one in runs/)")
     add("--resume", action="store_true", help="run only what is missing of the newest run")
     add("--plan", action="store_true", help="print the time that a run takes, and start nothing")
-    add("--cleanup", action="store_true", help="delete sandboxes that earlier runs left, and exit")
+    add("--cleanup", action="store_true", help="delete sandboxes of runs that have ended, and exit")
     add("--no-live", action="store_true", help="print a line per change, not a live table")
     add("--allow-unsafe", action="store_true", help="run without confinement; the records say so")
     return parser
@@ -153,7 +153,7 @@ async def _clean(backend: Backend, run_dir: Path | None) -> int:
                 deleted += await delete(settings.name)
         except RunHeldError as error:
             print(f"{error.message}: its sandboxes are left alone")
-    print(f"{deleted} sandboxes of earlier runs deleted")
+    print(f"{deleted} sandboxes of ended runs deleted")
     return ExitCode.DONE
 
 

@@ -338,4 +338,4 @@ def test_a_cleanup_deletes_by_the_label_of_runs_that_have_ended(
     assert vendor.deleted == labels[:1]
     out = capsys.readouterr().out
     assert "its sandboxes are left alone" in out
-    assert out.endswith("2 sandboxes of earlier runs deleted\n")
+    assert out.endswith("2 sandboxes of ended runs deleted\n")
