@@ -20,7 +20,7 @@ from Daddy.core.errors import ConfigError, ExitCode
 from Daddy.core.host_and_processes import usable_cores
 from Daddy.core.name_validation import new_incarnation, new_token
 from Daddy.core.terminal import can_redraw, print_screen
-from Daddy.fanout.estimate import estimate_lines, live_cap, stated_cost
+from Daddy.fanout.estimate import concurrency_limit, estimate_lines, stated_cost
 from Daddy.fanout.fanout_files import FanoutPaths, begin_run, read_program, read_settings
 from Daddy.fanout.fanout_run import FanoutRun, open_view
 from Daddy.fanout.fanout_screen import draw_summary
@@ -153,7 +153,9 @@ def _print_start(args: argparse.Namespace, paths: FanoutPaths, settings: FanoutS
     print(f"run {paths.root}")
     if args.engine == "local":
         free = free_memory(os.environ)
-        live, why = live_cap(args.workers, settings.sandboxes, usable_cores(), free, cost.memory_mb)
+        live, why = concurrency_limit(
+            args.workers, settings.sandboxes, usable_cores(), free, cost.memory_mb
+        )
         print(f"{live} sandboxes at once: {why}")
     print("\n".join(estimate_lines(settings.sandboxes, cost, usable_cores())), flush=True)
 

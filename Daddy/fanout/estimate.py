@@ -33,7 +33,7 @@ def stated_cost(policy: str, timesteps: int) -> TaskCost:
     return TaskCost(cpu_s, 512, f"stated: {start_s:g} s + {timesteps:,} steps x {step_s:g} s")
 
 
-def live_cap(
+def concurrency_limit(
     workers: int | None, sandboxes: int, cores: int, free_bytes: int, memory_mb: int
 ) -> tuple[int, str]:
     """Return the most sandboxes that live at once on a machine, and the bound that decided."""

@@ -19,7 +19,7 @@ from Daddy.core.errors import NetworkError, SandboxError
 from Daddy.core.event_log import EventSource, EventWriter
 from Daddy.core.host_and_processes import host_name, memory_bytes, usable_cores
 from Daddy.core.humanize import printable_line
-from Daddy.fanout.estimate import live_cap, stated_cost
+from Daddy.fanout.estimate import concurrency_limit, stated_cost
 from Daddy.fanout.fanout_files import FanoutPaths, read_batch, read_settings, save_result
 from Daddy.fanout.fanout_settings import FanoutSettings, sandbox_id
 from Daddy.fanout.find_backend import find_backend
@@ -197,7 +197,9 @@ async def run_batch(batch: Batch, backend: Backend, clock: Clock) -> None:
     settings = FanoutSettings(**read_settings(paths))
     cost = stated_cost(settings.policy, settings.timesteps)
     free = free_memory(os.environ)
-    live, _ = live_cap(batch.workers, len(batch.indices), usable_cores(), free, cost.memory_mb)
+    live, _ = concurrency_limit(
+        batch.workers, len(batch.indices), usable_cores(), free, cost.memory_mb
+    )
     isolation = backend.isolation()
     python = ProgramPython("python3") if isolation.level == "vendor" else choose_python()
     spec = SandboxSpec(read_only=python.folders, lifetime_s=3 * settings.time_limit_s)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 from rich.console import Console, RenderableType
 
-from Daddy.fanout.estimate import TaskCost, estimate_lines, live_cap, stated_cost
+from Daddy.fanout.estimate import TaskCost, concurrency_limit, estimate_lines, stated_cost
 from Daddy.fanout.fanout_screen import change_line, choose_rows, draw_live, draw_summary
 from Daddy.fanout.fanout_settings import RATES, FanoutSettings, settings_from, split_batches
 from Daddy.fanout.fanout_state import FanoutState, SandboxRow
@@ -113,7 +113,7 @@ def test_a_run_without_a_result_has_a_summary() -> None:
 
 def test_each_bound_of_the_live_sandboxes_decides_and_is_named() -> None:
     def cap(workers: int | None, sandboxes: int, cores: int, free_mb: int) -> tuple[int, str]:
-        return live_cap(workers, sandboxes, cores, free_mb * MIB, 512)
+        return concurrency_limit(workers, sandboxes, cores, free_mb * MIB, 512)
 
     assert cap(None, 25, 2, 10_000)[0] == 8
     assert cap(None, 3, 2, 10_000) == (3, "there are 3")
