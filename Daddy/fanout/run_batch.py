@@ -38,6 +38,8 @@ from Daddy.sandbox.sandbox_interfaces import (
 PROGRAM = "/files/program.py"
 PROGRESS_S = 0.5
 """Seconds between two progress events of a sandbox; the lines between are not lost, see the end."""
+CREATE_S = 300.0
+"""Longest creation of a sandbox; a vendor takes minutes under load."""
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 
@@ -203,7 +205,7 @@ async def run_batch(batch: Batch, backend: Backend, python: ProgramPython, clock
     async def prepare(sandbox: Sandbox) -> None:
         await sandbox.put(paths.program, PROGRAM)
 
-    async with SandboxPool(backend, spec, live, prepare=prepare) as pool:
+    async with SandboxPool(backend, spec, live, prepare=prepare, create_s=CREATE_S) as pool:
         runner = _Runner(batch, settings, pool, backend, python, clock)
         indices = iter(batch.indices)
         workers = [asyncio.create_task(runner.work(indices)) for _ in range(live)]

@@ -1,5 +1,6 @@
 """The demo from its command line to its files: results, errors, resume, Ctrl-C."""
 
+import asyncio
 import errno
 import json
 import os
@@ -339,3 +340,20 @@ def test_a_cleanup_deletes_by_the_label_of_runs_that_have_ended(
     out = capsys.readouterr().out
     assert "its sandboxes are left alone" in out
     assert out.endswith("2 sandboxes of ended runs deleted\n")
+
+
+class SilentBackend(ChildBackend):
+    """Never answers."""
+
+    async def create(self, spec: SandboxSpec) -> ChildSandbox:
+        await asyncio.Event().wait()
+        raise AssertionError(spec)
+
+
+def test_a_backend_that_never_answers_is_an_error_of_each_sandbox(
+    demo: Demo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_batch, "CREATE_S", 0.05)
+    assert demo.begin("--sandboxes", "2", backend=SilentBackend()) == ExitCode.PARTLY_FAILED
+    text = (demo.folder / "errors.log").read_text()
+    assert text.count("has not answered in 0.05 s") == 2
