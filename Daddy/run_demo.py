@@ -16,23 +16,34 @@ from Daddy.core.atomic_files import sha256_hex
 from Daddy.core.clock import SystemClock
 from Daddy.core.dotenv import load_dotenv
 from Daddy.core.entry_point import run_entry
-from Daddy.core.errors import ConfigError, ExitCode
+from Daddy.core.errors import ConfigError, ExitCode, SandboxError, UsageError
 from Daddy.core.host_and_processes import usable_cores
 from Daddy.core.name_validation import new_incarnation, new_token
+from Daddy.core.stop_conditions import StopSignal
 from Daddy.core.terminal import can_redraw, print_screen
-from Daddy.fanout.estimate import estimate_lines, live_cap, stated_cost
-from Daddy.fanout.fanout_files import FanoutPaths, begin_run, read_program, read_settings
+from Daddy.fanout.estimate import concurrency_limit, estimate_lines, stated_cost
+from Daddy.fanout.fanout_files import (
+    FanoutPaths,
+    RunHeldError,
+    begin_run,
+    hold_run,
+    read_program,
+    read_settings,
+)
 from Daddy.fanout.fanout_run import FanoutRun, open_view
 from Daddy.fanout.fanout_screen import draw_summary
 from Daddy.fanout.fanout_settings import POLICIES, FanoutSettings, settings_from
-from Daddy.fanout.find_backend import choose, find_backend
 from Daddy.fanout.local_engine import Engine, LocalEngine
-from Daddy.fanout.run_batch import Batch, free_memory, run_named_batch
-from Daddy.sandbox.sandbox_interfaces import Isolation
+from Daddy.fanout.program_python import choose_python
+from Daddy.fanout.run_batch import Batch, free_memory, run_batch
+from Daddy.sandbox.backend_facts import REMOTE, open_backend, read_backend_facts
+from Daddy.sandbox.choose_backend import BackendChoice, choose_backend
+from Daddy.sandbox.sandbox_interfaces import Backend, Isolation
 
 RUNS = Path("runs")
 LARGE_PLAN = 25_000
-BATCH_DELAY_S = 3.0
+START_DELAY_S = 3.0
+"""Seconds between starts at a vendor, where --batch-delay is not given."""
 _DECIDING = ("sandboxes", "episodes", "timesteps", "policy", "seed")
 """Options that decide the results."""
 
@@ -51,7 +62,7 @@ def make_parser() -> ArgumentParser:
     add(
         "--batch-delay",
         type=nonnegative_seconds,
-        help="seconds between batches (3 with a vendor's backend, else 0)",
+        help="seconds between batches of --engine local (3 with a vendor's backend, else 0)",
     )
     add("--backend", default="auto", help="means of confinement (auto)")
     add("--engine", choices=("local", "slurm", "dask"), default="local", help="machines (local)")
@@ -61,7 +72,7 @@ def make_parser() -> ArgumentParser:
     add("--run-dir", type=Path, help="folder of the run (a new one in runs/)")
     add("--resume", action="store_true", help="run only what is missing of the newest run")
     add("--plan", action="store_true", help="print the time that a run takes, and start nothing")
-    add("--cleanup", action="store_true", help="delete sandboxes that earlier runs left, and exit")
+    add("--cleanup", action="store_true", help="delete sandboxes of runs that have ended, and exit")
     add("--no-live", action="store_true", help="print a line per change, not a live table")
     add("--allow-unsafe", action="store_true", help="run without confinement; the records say so")
     return parser
@@ -74,17 +85,45 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = {name: value for name in _DECIDING if (value := getattr(args, name)) is not None}
     if args.plan:
         return _print_plan(given)
-    choice = choose(args.backend, allow_unsafe=args.allow_unsafe)
-    backend = find_backend(choice.name, allow_unsafe=args.allow_unsafe)
-    isolation = backend.isolation()
+    choice = _choose(args)
     if args.cleanup:
-        return asyncio.run(_clean(backend))
-    print(f"backend {choice.name}: {_describe(isolation)} ({choice.reason})")
+        return asyncio.run(_clean(open_backend(choice.name), args.run_dir))
+    paths, settings, program = _read_run(args, given)
+    backend = open_backend(choice.name, settings.name)
+    print(f"backend {choice.name}: {_describe(backend.isolation())} ({choice.reason})")
     if choice.hint:
         print(choice.hint)
-    paths, settings = _open_run(args, given)
-    _print_start(args, paths, settings)
-    return _run(args, paths, settings, vendor=isolation.level == "vendor")
+    engine = make_engine(args, paths, settings, backend)
+    if program is not None:  # nothing but the disk can stop the run now
+        begin_run(paths, settings, program)
+    with hold_run(paths):
+        return _run(args, settings, engine, _first_batch(args, paths, choice))
+
+
+def _choose(args: argparse.Namespace) -> BackendChoice:
+    """Return the backend of a run. Raises SandboxError, ConfigError, UsageError."""
+    choice = choose_backend(
+        args.backend, read_backend_facts(), generated=False, allow_unsafe=args.allow_unsafe
+    )
+    if choice.level == "none" and not args.allow_unsafe:
+        raise SandboxError(
+            f"the backend {choice.name} does not confine programs",
+            "use --backend bubblewrap, or add --allow-unsafe to this run",
+        )
+    if args.engine == "local":
+        return choice
+    if choice.name in REMOTE:
+        raise ConfigError(
+            f"--engine {args.engine} runs on other machines, which do not have the key or the "
+            f"engine of the backend {choice.name}",
+            "use --backend bubblewrap or apptainer, or --engine local",
+        )
+    if args.batch_delay:
+        raise UsageError(
+            f"--batch-delay {args.batch_delay:g} is for one machine, not --engine {args.engine}",
+            "leave it out; --jobs bounds the batches that run at once",
+        )
+    return choice
 
 
 def _describe(isolation: Isolation) -> str:
@@ -100,17 +139,26 @@ def _print_plan(given: dict[str, object]) -> int:
     return ExitCode.DONE
 
 
-async def _clean(backend: object) -> int:
-    """Delete what a vendor still holds of earlier runs; local sandboxes end with their program."""
+async def _clean(backend: Backend, run_dir: Path | None) -> int:
+    """Delete what a vendor or an engine still holds of runs that have ended."""
     delete = getattr(backend, "delete_leftovers", None)
     if delete is None:
         print("nothing to delete: sandboxes on this machine end with the program that made them")
-    else:
-        print(f"{await delete()} sandboxes of earlier runs deleted")
+        return ExitCode.DONE
+    deleted = 0
+    for folder in [run_dir] if run_dir else list_runs(RUNS):
+        paths = FanoutPaths(folder.resolve())
+        settings = settings_from({}, read_settings(paths))
+        try:
+            with hold_run(paths):
+                deleted += await delete(settings.name)
+        except RunHeldError as error:
+            print(f"{error.message}: its sandboxes are left alone")
+    print(f"{deleted} sandboxes of ended runs deleted")
     return ExitCode.DONE
 
 
-def find_task() -> Path:
+def find_program() -> Path:
     """Return cartpole_task.py of the current folder, else of the checkout. Raises ConfigError."""
     places = Path.cwd(), Path(__file__).resolve().parents[1] / "scripts" / "examples"
     for folder in places:
@@ -119,49 +167,55 @@ def find_task() -> Path:
     raise ConfigError("there is no cartpole_task.py here", "name a program: --task FILE")
 
 
+def list_runs(folder: Path) -> list[Path]:
+    """Return the runs of a folder, the newest last."""
+    runs = sorted(folder.glob("fanout-*/fanout.json"), key=lambda path: path.stat().st_mtime)
+    return [path.parent for path in runs]
+
+
 def newest_run(folder: Path) -> Path:
     """Return the newest run of a folder. Raises ConfigError."""
-    runs = sorted(folder.glob("fanout-*/fanout.json"), key=lambda path: path.stat().st_mtime)
-    if not runs:
-        raise ConfigError(f"there is no run to resume in {folder}", "name its folder: --run-dir")
-    return runs[-1].parent
+    if runs := list_runs(folder):
+        return runs[-1]
+    raise ConfigError(f"there is no run to resume in {folder}", "name its folder: --run-dir")
 
 
-def _open_run(
+def _read_run(
     args: argparse.Namespace, given: dict[str, object]
-) -> tuple[FanoutPaths, FanoutSettings]:
-    """Begin a run, or read the settings of the run that is resumed."""
+) -> tuple[FanoutPaths, FanoutSettings, bytes | None]:
+    """Return folder and settings of a run, and the program of one that has yet to begin."""
     if args.resume:
         paths = FanoutPaths((args.run_dir or newest_run(RUNS)).resolve())
         if args.task is not None:
-            given = {**given, "task": read_program(args.task)[1]}
+            given = {**given, "program": read_program(args.task)[1]}
         settings = settings_from(given, read_settings(paths))
-        if sha256_hex(paths.task.read_bytes()) != settings.task:
-            raise ConfigError(f"{paths.task} was changed", "begin another run with --task")
-        return paths, settings
-    program, digest = read_program(args.task or find_task())
-    settings = settings_from({**given, "task": digest}, None)
+        if sha256_hex(paths.program.read_bytes()) != settings.program:
+            raise ConfigError(f"{paths.program} was changed", "begin another run with --task")
+        return paths, settings, None
+    program, digest = read_program(args.task or find_program())
     stamp = datetime.fromtimestamp(SystemClock().now(), tz=timezone.utc).strftime("%Y%m%d-%H%M%S")
     name = f"fanout-{stamp}-{new_incarnation()}"
-    paths = FanoutPaths((args.run_dir or RUNS / name).resolve())
-    begin_run(paths, settings, program)
-    return paths, settings
+    settings = settings_from({**given, "program": digest, "name": name}, None)
+    return FanoutPaths((args.run_dir or RUNS / name).resolve()), settings, program
 
 
-def _print_start(args: argparse.Namespace, paths: FanoutPaths, settings: FanoutSettings) -> None:
+def _print_start(args: argparse.Namespace, run: Path, settings: FanoutSettings) -> None:
     cost = stated_cost(settings.policy, settings.timesteps)
-    print(f"run {paths.root}")
+    print(f"run {run}")
     if args.engine == "local":
         free = free_memory(os.environ)
-        live, why = live_cap(args.workers, settings.sandboxes, usable_cores(), free, cost.memory_mb)
+        live, why = concurrency_limit(args.workers, settings.sandboxes, usable_cores(), free, cost)
         print(f"{live} sandboxes at once: {why}")
     print("\n".join(estimate_lines(settings.sandboxes, cost, usable_cores())), flush=True)
 
 
-def make_engine(args: argparse.Namespace, paths: FanoutPaths, settings: FanoutSettings) -> Engine:
+def make_engine(
+    args: argparse.Namespace, paths: FanoutPaths, settings: FanoutSettings, backend: Backend
+) -> Engine:
     """Return the engine that the command line names. Raises ExtraMissingError, ConfigError."""
     if args.engine == "local":
-        return LocalEngine(run_named_batch)
+        python = choose_python(backend.isolation())
+        return LocalEngine(lambda batch: run_batch(batch, backend, python, SystemClock()))
     from Daddy.fanout.slurm_engine import SlurmEngine, sbatch_options
 
     cost, most = stated_cost(settings.policy, settings.timesteps), args.batch_size
@@ -175,31 +229,36 @@ def make_engine(args: argparse.Namespace, paths: FanoutPaths, settings: FanoutSe
     return DaskEngine(paths, args.jobs, options)
 
 
-def _run(
-    args: argparse.Namespace, paths: FanoutPaths, settings: FanoutSettings, *, vendor: bool
-) -> int:
-    engine = make_engine(args, paths, settings)
-    usual = BATCH_DELAY_S if vendor else 0.0
-    delay_s = usual if args.batch_delay is None else args.batch_delay
-    first = Batch(
+def _first_batch(args: argparse.Namespace, paths: FanoutPaths, choice: BackendChoice) -> Batch:
+    """Return the options that all batches of this attempt share."""
+    usual_s = START_DELAY_S if choice.level == "vendor" else 0.0
+    return Batch(
         paths.root,
         new_token(),
         number=0,
         indices=(),
-        backend=args.backend,
+        backend=choice.name,
         allow_unsafe=args.allow_unsafe,
         workers=args.workers,
-        pace=(args.batch_size, delay_s),
+        pace=(args.batch_size, usual_s if args.batch_delay is None else args.batch_delay),
     )
+
+
+def _run(args: argparse.Namespace, settings: FanoutSettings, engine: Engine, first: Batch) -> int:
+    _print_start(args, first.run, settings)
     size = settings.sandboxes if args.engine == "local" else args.batch_size
-    run = FanoutRun(first, settings, engine, size, SystemClock())
-    with open_view(live=can_redraw() and not args.no_live) as view:
-        run.run(view)
-    code = run.write_outcome(Path.cwd())
+    run = FanoutRun(first, settings, engine, size, SystemClock(), StopSignal().install())
+    try:
+        with open_view(live=can_redraw() and not args.no_live) as view:
+            run.run(view)
+    finally:  # an interrupted run has errors, too
+        code = run.write_outcome(Path.cwd())
     print_screen(lambda _width: draw_summary(run.state, run.elapsed_s))
     if code:
         print(f"errors.log lists {len(run.state.in_state('error')):,} errors")
-    print(f"results in {paths.results}; `--resume` runs what is missing", flush=True)
+    print(
+        f"results in {FanoutPaths(first.run).results}; `--resume` runs what is missing", flush=True
+    )
     return code
 
 

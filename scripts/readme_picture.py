@@ -46,7 +46,7 @@ def draw(viewer: Image.Image, lines: Sequence[str]) -> Image.Image:
     top = shown.height + 2 * _MARGIN
     picture = Image.new("RGB", (WIDTH, top + _LINE * (len(lines) + 1) + _MARGIN), PAPER)
     picture.paste(shown, ((WIDTH - _VIEWER) // 2, _MARGIN))
-    font = _monospaced()
+    font = monospaced()
     pen = ImageDraw.Draw(picture)
     pen.text((_MARGIN, top), "$ run_controller status", LIGHT, font)
     for number, line in enumerate(lines, 1):
@@ -54,7 +54,7 @@ def draw(viewer: Image.Image, lines: Sequence[str]) -> Image.Image:
     return picture.quantize(_COLOURS)
 
 
-def _monospaced() -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
+def monospaced() -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
     """Return the monospaced font that matplotlib ships, so that every machine draws the same."""
     import matplotlib as mpl
 

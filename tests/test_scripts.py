@@ -28,7 +28,8 @@ SHELL = (
 )
 REFUSING = (".ci/run", "launchd/install.sh", "launchd/uninstall.sh", "scripts/check",
             "scripts/install")  # fmt: skip
-MODULES = ("benches", "cartridge", "demonstration", "page", "readme_picture", "reference", "soaks")
+MODULES = ("benches", "cartridge", "demonstration", "fanout_picture", "page", "readme_picture",
+           "reference", "soaks")  # fmt: skip
 TESTBED = ("down", "install", "status", "up")
 
 

@@ -1,13 +1,12 @@
 """Fan-out: one program in many sandboxes, on this machine, on Slurm or on Dask.
 
 fanout_settings   the settings that decide the results, and each sandbox's share of them
-task_lines        parser of the lines that a program prints
+program_lines     parser of the lines that a program prints
 estimate          bound on live sandboxes, and the time that a run takes, each with its reason
 fanout_state      state of all sandboxes, folded from events
 rate_summary      the results by learning rate, with intervals
 fanout_screen     live table, lines and summary
 fanout_files      files of a run
-find_backend      the backend that a run asks for
 program_python    the Python that runs the program in a sandbox
 run_batch         runs some sandboxes on one machine
 local_engine      runs batches in this process

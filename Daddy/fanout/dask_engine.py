@@ -4,6 +4,7 @@ Dask's messages are pickled between its own processes alone, under TLS keys made
 """
 
 import asyncio
+import contextlib
 import os
 import shutil
 import socket
@@ -30,30 +31,69 @@ class DaskEngine:
     name, repeats = "dask", 2
 
     def __init__(self, paths: FanoutPaths, jobs: int, options: dict[str, str]) -> None:
-        """Start the workers: `jobs` Slurm jobs where sbatch is, else processes.
-
-        Raises ExtraMissingError.
-        """
+        """Initialise. Raises ExtraMissingError; ConfigError where Slurm has no node."""
         with needs_extra("scale"):
             import dask
-            import distributed
+            import dask_jobqueue  # noqa: F401 - asked for before the run begins
+            import distributed  # noqa: F401
         dask.config.set({"distributed.scheduler.allowed-failures": self.repeats})
-        security = distributed.Security.temporary()
-        paths.logs.mkdir(parents=True, exist_ok=True)
-        make = _slurm_cluster if shutil.which("sbatch") else _local_cluster
-        self._cluster = make(paths, jobs, options, security)
-        self._client = distributed.Client(self._cluster, security=security)
-        self._executor = self._client.get_executor(pure=False)
+        self._paths, self._jobs, self._options = paths, jobs, options
+        self._node = _first_node() if shutil.which("sbatch") else ""
+        self._open = contextlib.ExitStack()
+        self._executor: Any = None
 
     def submit_all(self, batches: Sequence[Batch]) -> "list[Future[None]]":
-        """Start all batches."""
+        """Start all batches, and first the workers: Slurm jobs where sbatch is, else processes."""
+        self._executor = self._executor or self._start()
         return [self._executor.submit(run_batch_in_worker, batch) for batch in batches]
 
     def close(self) -> None:
         """End workers and scheduler; sandboxes end with their worker."""
-        self._executor.shutdown(wait=False)
-        self._client.close()
-        self._cluster.close()
+        self._open.close()
+
+    def _start(self) -> Any:
+        from distributed import Client, Security
+
+        security = Security.temporary()
+        self._paths.logs.mkdir(parents=True, exist_ok=True)
+        make = self._slurm_cluster if self._node else self._local_cluster
+        cluster = self._open.enter_context(contextlib.closing(make(security)))
+        client = self._open.enter_context(contextlib.closing(Client(cluster, security=security)))
+        executor = client.get_executor(pure=False)
+        self._open.callback(executor.shutdown, wait=False)
+        return executor
+
+    def _local_cluster(self, security: Any) -> Any:
+        from distributed import LocalCluster
+
+        return LocalCluster(
+            n_workers=min(self._jobs, usable_cores()),
+            threads_per_worker=1,
+            processes=True,
+            host="127.0.0.1",
+            dashboard_address=None,
+            security=security,
+        )
+
+    def _slurm_cluster(self, security: Any) -> Any:
+        from dask_jobqueue import SLURMCluster
+
+        logs = str(self._paths.logs)
+        cluster = SLURMCluster(
+            queue=self._options.get("partition"),
+            account=self._options.get("account"),
+            cores=int(self._options.get("cpus-per-task", "1")),
+            processes=1,
+            memory=self._options.get("mem", "2GB"),
+            walltime=self._options.get("time", "01:00:00"),
+            log_directory=logs,
+            local_directory=logs,
+            shared_temp_directory=logs,
+            security=security,
+            scheduler_options={"dashboard_address": None, "host": address_toward(self._node)},
+        )
+        cluster.scale(jobs=self._jobs)
+        return cluster
 
 
 def address_toward(host: str) -> str:
@@ -63,38 +103,9 @@ def address_toward(host: str) -> str:
         return str(probe.getsockname()[0])
 
 
-def _local_cluster(_: FanoutPaths, jobs: int, __: dict[str, str], security: Any) -> Any:
-    from distributed import LocalCluster
-
-    return LocalCluster(
-        n_workers=min(jobs, usable_cores()),
-        threads_per_worker=1,
-        processes=True,
-        host="127.0.0.1",
-        dashboard_address=None,
-        security=security,
-    )
-
-
-def _slurm_cluster(paths: FanoutPaths, jobs: int, options: dict[str, str], security: Any) -> Any:
-    from dask_jobqueue import SLURMCluster
-
+def _first_node() -> str:
     commands = SlurmCommands(SystemClock(), os.environ, None)
     nodes = (commands.read_output(("sinfo", "--noheader", "--Node", "--format=%o")) or "").split()
     if not nodes:
         raise ConfigError("--engine dask: sinfo lists no node", "try --engine slurm or local")
-    cluster = SLURMCluster(
-        queue=options.get("partition"),
-        account=options.get("account"),
-        cores=int(options.get("cpus-per-task", "1")),
-        processes=1,
-        memory=options.get("mem", "2GB"),
-        walltime=options.get("time", "01:00:00"),
-        log_directory=str(paths.logs),
-        local_directory=str(paths.logs),
-        shared_temp_directory=str(paths.logs),
-        security=security,
-        scheduler_options={"dashboard_address": None, "host": address_toward(nodes[0])},
-    )
-    cluster.scale(jobs=jobs)
-    return cluster
+    return nodes[0]

@@ -3,11 +3,10 @@
 from dataclasses import dataclass
 
 from Daddy.core.humanize import format_span
+from Daddy.fanout.fanout_settings import AUTO_STOP_S
 
 MOST_LIVE = 200
 """Live sandboxes on one machine: beyond it each start takes longer."""
-LIVE_PER_CORE = 4
-"""Live sandboxes for each core unless --workers is given: more would only wait for a core."""
 STARTS_PER_S = 35.0
 """Sandboxes that one machine of two cores starts and ends in a second."""
 JOBS, JOB_CORES = 4, 8
@@ -16,7 +15,7 @@ _MIB = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class TaskCost:
+class ProgramCost:
     """Holds the cost of one sandbox: CPU seconds, MiB of memory, and the origin of the figures."""
 
     cpu_s: float
@@ -24,33 +23,33 @@ class TaskCost:
     origin: str
 
 
-def stated_cost(policy: str, timesteps: int) -> TaskCost:
+def stated_cost(policy: str, timesteps: int) -> ProgramCost:
     """Return the cost of the program cartpole_task.py as it was measured once."""
     if policy == "controller":
-        return TaskCost(0.25, 64, "stated for --policy controller")
+        return ProgramCost(0.25, 64, "stated for --policy controller")
     start_s, step_s = 3.0, 5.4e-5 if policy == "ppo" else 4e-4
     cpu_s = start_s + step_s * timesteps
-    return TaskCost(cpu_s, 512, f"stated: {start_s:g} s + {timesteps:,} steps x {step_s:g} s")
+    return ProgramCost(cpu_s, 512, f"stated: {start_s:g} s + {timesteps:,} steps x {step_s:g} s")
 
 
-def live_cap(
-    workers: int | None, sandboxes: int, cores: int, free_bytes: int, memory_mb: int
+def concurrency_limit(
+    workers: int | None, sandboxes: int, cores: int, free_bytes: int, cost: ProgramCost
 ) -> tuple[int, str]:
     """Return the most sandboxes that live at once on a machine, and the bound that decided."""
-    memory = max(1, free_bytes // (memory_mb * _MIB))
+    memory = max(1, free_bytes // (cost.memory_mb * _MIB))
+    in_time = max(cores, int(cores * AUTO_STOP_S / (2 * cost.cpu_s)))
+    asked = [] if workers is None else [(workers, f"--workers {workers}")]
     bounds = [
+        *asked,
         (sandboxes, f"there are {sandboxes:,}"),
         (MOST_LIVE, f"{MOST_LIVE} is the most on one machine"),
-        (memory, f"{free_bytes // _MIB:,} MiB are free, {memory_mb} MiB each"),
+        (memory, f"{free_bytes // _MIB:,} MiB are free, {cost.memory_mb} MiB each"),
+        (in_time, f"more would not end in time (cores: {cores})"),
     ]
-    if workers is None:
-        asked = LIVE_PER_CORE * cores, f"{LIVE_PER_CORE} on each core ({cores}); see --workers"
-    else:
-        asked = workers, f"--workers {workers}"
-    return min([asked, *bounds], key=lambda bound: bound[0])
+    return min(bounds, key=lambda bound: bound[0])
 
 
-def estimate_lines(sandboxes: int, cost: TaskCost, cores: int) -> list[str]:
+def estimate_lines(sandboxes: int, cost: ProgramCost, cores: int) -> list[str]:
     """Return the time that a run takes here and on a cluster, as sentences with the arithmetic."""
     total = sandboxes * cost.cpu_s
     return [
@@ -65,5 +64,5 @@ def _span(sandboxes: int, total_s: float, cores: int, machines: int) -> str:
     if by_cpu >= by_starts:
         unit = "cores" if cores > 1 else "core"
         return f"{format_span(by_cpu)} ({format_span(total_s)} / {cores} {unit})"
-    rate = STARTS_PER_S * machines
-    return f"{format_span(by_starts)} ({sandboxes:,} / {rate:g} starts a second)"
+    starts = f"{STARTS_PER_S * machines:g} starts a second"
+    return f"{format_span(by_starts)} ({sandboxes:,} / {starts})"

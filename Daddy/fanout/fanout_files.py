@@ -4,7 +4,9 @@ A result is a file that is created once and holds only what the settings and the
 no time, host or process. A missing result is the only sign that a sandbox has to run.
 """
 
-from collections.abc import Sequence
+import contextlib
+import fcntl
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,8 +26,12 @@ from Daddy.core.shared_weights_paths import PathBelow
 from Daddy.fanout.fanout_settings import FanoutSettings, sandbox_id
 from Daddy.fanout.fanout_state import SandboxRow
 
-TASK_BYTES = 4 << 20
+PROGRAM_BYTES = 4 << 20
 """Largest program that is copied into each sandbox."""
+
+
+class RunHeldError(ConfigError):
+    """Another process runs this run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +41,7 @@ class FanoutPaths:
     root: Path
 
     settings = PathBelow("fanout.json")
-    task = PathBelow("task.py")
+    program = PathBelow("program.py")
     """The program as it was when the run began."""
     results = PathBelow("results")
     events = PathBelow("events")
@@ -55,10 +61,25 @@ def begin_run(paths: FanoutPaths, settings: FanoutSettings, program: bytes) -> N
             f"{paths.root} holds a run", "add --resume to go on with it, or name another --run-dir"
         )
     try:
-        write_atomic(paths.task, program)
+        write_atomic(paths.program, program)
     except OSError:
         paths.settings.unlink(missing_ok=True)  # else the folder holds a run without a program
         raise
+
+
+@contextlib.contextmanager
+def hold_run(paths: FanoutPaths) -> Iterator[None]:
+    """Keep other processes from running a run. Raises RunHeldError if one does."""
+    with paths.settings.open("r+b") as file:  # NFS locks only files that are open for writing
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise RunHeldError(
+                f"another process runs {paths.root}", "wait for its end, or stop it with Ctrl-C"
+            ) from error
+        except OSError:
+            pass  # a file system without locks: a result is still created once
+        yield
 
 
 def read_settings(paths: FanoutPaths) -> dict[str, Any]:
@@ -74,7 +95,7 @@ def read_settings(paths: FanoutPaths) -> dict[str, Any]:
 def read_program(path: Path) -> tuple[bytes, str]:
     """Return a program and its SHA-256. Raises ConfigError if it is no Python program."""
     try:
-        program = read_bounded(path.resolve(), TASK_BYTES)
+        program = read_bounded(path.resolve(), PROGRAM_BYTES)
         compile(program, str(path), "exec")
     except FileNotFoundError as error:
         raise ConfigError(f"there is no program at {path}", "name a Python file: --task") from error
@@ -102,7 +123,10 @@ def save_result(paths: FanoutPaths, index: int, result: dict[str, Any]) -> None:
     It does not wait for the disk: what a power cut damages runs again.
     """
     path, data = paths.result(index), canonical_json(result)
-    if not create_exclusive(path, data, durable=False) and read_bounded(path, TASK_BYTES) != data:
+    if (
+        not create_exclusive(path, data, durable=False)
+        and read_bounded(path, PROGRAM_BYTES) != data
+    ):
         raise FileError(
             f"{path} differs from the result of a second run of {sandbox_id(index)}",
             "its program does not depend on the seed alone: use TASK_SEED for all its draws",

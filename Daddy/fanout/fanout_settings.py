@@ -20,15 +20,17 @@ _USUAL_TIMESTEPS = 50_000
 
 @dataclass(frozen=True, slots=True)
 class FanoutSettings:
-    """Holds the settings that decide the results; a resumed run keeps them."""
+    """Holds the settings that decide the results, and the run's name; a resumed run keeps them."""
 
     sandboxes: int = 25
     episodes: int = 300
     timesteps: int = _USUAL_TIMESTEPS
     policy: str = "ppo"
     seed: int = 0
-    task: str = ""
+    program: str = ""
     """SHA-256 of the program."""
+    name: str = ""
+    """Name of the run, which a vendor's sandboxes have as their label."""
 
     @property
     def indices(self) -> range:

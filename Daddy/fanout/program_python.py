@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from Daddy.core.errors import SandboxError
+from Daddy.sandbox.sandbox_interfaces import Isolation
 
 _IMAGE = Path("/usr")
 """The image ``host`` has this folder."""
@@ -21,11 +22,13 @@ class ProgramPython:
     packages: tuple[Path, ...] = ()
 
 
-def choose_python() -> ProgramPython:
-    """Return this Python, or the image's of the same version if other accounts cannot enter ours.
+def choose_python(isolation: Isolation) -> ProgramPython:
+    """Return a vendor's Python, this one, or the image's if other accounts cannot enter this one.
 
-    As root a sandbox runs as another account. Raises SandboxError if neither can be used.
+    As root a sandbox runs as another account. Raises SandboxError if none can be used.
     """
+    if isolation.level == "vendor":
+        return ProgramPython("python3")
     own = {Path(sys.prefix), Path(sys.base_prefix)} - {_IMAGE}
     packages = tuple(Path(text) for text in sys.path if Path(text).name in _PACKAGES)
     added = tuple(folder for folder in packages if not _is_below(folder, {*own, _IMAGE}))

@@ -19,12 +19,12 @@ from Daddy.core.errors import NetworkError, SandboxError
 from Daddy.core.event_log import EventSource, EventWriter
 from Daddy.core.host_and_processes import host_name, memory_bytes, usable_cores
 from Daddy.core.humanize import printable_line
-from Daddy.fanout.estimate import live_cap, stated_cost
+from Daddy.fanout.estimate import concurrency_limit, stated_cost
 from Daddy.fanout.fanout_files import FanoutPaths, read_batch, read_settings, save_result
 from Daddy.fanout.fanout_settings import FanoutSettings, sandbox_id
-from Daddy.fanout.find_backend import find_backend
+from Daddy.fanout.program_lines import ProgramReport
 from Daddy.fanout.program_python import ProgramPython, choose_python
-from Daddy.fanout.task_lines import TaskReport
+from Daddy.sandbox.backend_facts import open_backend
 from Daddy.sandbox.pool import SandboxPool
 from Daddy.sandbox.sandbox_interfaces import (
     Backend,
@@ -35,9 +35,11 @@ from Daddy.sandbox.sandbox_interfaces import (
     SandboxSpec,
 )
 
-PROGRAM = "/files/task.py"
+PROGRAM = "/files/program.py"
 PROGRESS_S = 0.5
 """Seconds between two progress events of a sandbox; the lines between are not lost, see the end."""
+CREATE_S = 300.0
+"""Longest creation of a sandbox; a vendor takes minutes under load."""
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 
@@ -50,7 +52,7 @@ class Batch:
     """Names the attempt: the events of others are ignored."""
     number: int
     indices: tuple[int, ...]
-    backend: str = "auto"
+    backend: str = "bubblewrap"
     allow_unsafe: bool = False
     workers: int | None = None
     pace: tuple[int, float] = (1, 0.0)
@@ -77,7 +79,7 @@ def program_command(settings: FanoutSettings, index: int, python: ProgramPython)
     return Command(argv=(python.path, "-u", PROGRAM, *words), env=env)
 
 
-def failure_of(outcome: Outcome, report: TaskReport, time_limit_s: float) -> str:
+def failure_of(outcome: Outcome, report: ProgramReport, time_limit_s: float) -> str:
     """Return the reason for which a program that ended has no result, "" if it has one."""
     said = outcome.stderr.decode(errors="replace").strip().splitlines()
     last = f": {printable_line(said[-1])}" if said else ""
@@ -94,7 +96,7 @@ def failure_of(outcome: Outcome, report: TaskReport, time_limit_s: float) -> str
     return ""
 
 
-def make_result(settings: FanoutSettings, index: int, report: TaskReport) -> dict[str, Any]:
+def make_result(settings: FanoutSettings, index: int, report: ProgramReport) -> dict[str, Any]:
     """Return the record of a result: what settings and program decide, and nothing else."""
     rate, seed = settings.rate_of(index), settings.seed_of(index)
     return {
@@ -107,7 +109,7 @@ def make_result(settings: FanoutSettings, index: int, report: TaskReport) -> dic
 
 
 class _Runner:
-    """Runs the sandboxes of a batch, one after the other in each of several tasks."""
+    """Runs the sandboxes of a batch, one after the other in each of several workers."""
 
     def __init__(
         self,
@@ -161,7 +163,7 @@ class _Runner:
         await asyncio.sleep(max(0.0, at - self._clock.monotonic()))
 
     async def _run_sandbox(self, sandbox: Sandbox, index: int) -> None:
-        report, last = TaskReport(), -PROGRESS_S
+        report, last = ProgramReport(), -PROGRESS_S
         self.report("state", index, state="running")
 
         def take_line(line: str) -> None:
@@ -188,41 +190,37 @@ class _Runner:
 
     def _read(self, index: int) -> dict[str, Any]:
         record = read_json(self._paths.result(index))
-        return {name: record[name] for name in TaskReport().result()}
+        return {name: record[name] for name in ProgramReport().result()}
 
 
-async def run_batch(batch: Batch, backend: Backend, clock: Clock) -> None:
+async def run_batch(batch: Batch, backend: Backend, python: ProgramPython, clock: Clock) -> None:
     """Run all sandboxes of a batch to their ends. Raises OSError if a result cannot be written."""
     paths = FanoutPaths(batch.run)
     settings = FanoutSettings(**read_settings(paths))
     cost = stated_cost(settings.policy, settings.timesteps)
     free = free_memory(os.environ)
-    live, _ = live_cap(batch.workers, len(batch.indices), usable_cores(), free, cost.memory_mb)
-    isolation = backend.isolation()
-    python = ProgramPython("python3") if isolation.level == "vendor" else choose_python()
+    live, _ = concurrency_limit(batch.workers, len(batch.indices), usable_cores(), free, cost)
     spec = SandboxSpec(read_only=python.folders, lifetime_s=3 * settings.time_limit_s)
 
     async def prepare(sandbox: Sandbox) -> None:
-        await sandbox.put(paths.task, PROGRAM)
+        await sandbox.put(paths.program, PROGRAM)
 
-    async with SandboxPool(backend, spec, live, prepare=prepare) as pool:
-        runner, indices = (
-            _Runner(batch, settings, pool, backend, python, clock),
-            iter(batch.indices),
-        )
-        tasks = [asyncio.create_task(runner.work(indices)) for _ in range(live)]
+    async with SandboxPool(backend, spec, live, prepare=prepare, create_s=CREATE_S) as pool:
+        runner = _Runner(batch, settings, pool, backend, python, clock)
+        indices = iter(batch.indices)
+        workers = [asyncio.create_task(runner.work(indices)) for _ in range(live)]
         try:
-            await asyncio.gather(*tasks)
+            await asyncio.gather(*workers)
         finally:  # a full disk ends all of them
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            for worker in workers:
+                worker.cancel()
+            await asyncio.gather(*workers, return_exceptions=True)
 
 
 async def run_named_batch(batch: Batch) -> None:
-    """Run a batch on this machine with the backend that it names."""
-    backend = find_backend(batch.backend, allow_unsafe=batch.allow_unsafe)
-    await run_batch(batch, backend, SystemClock())
+    """Run a batch on another machine than the one that chose its backend."""
+    backend = open_backend(batch.backend)
+    await run_batch(batch, backend, choose_python(backend.isolation()), SystemClock())
 
 
 def make_batch_parser() -> ArgumentParser:
@@ -232,7 +230,7 @@ def make_batch_parser() -> ArgumentParser:
     add("run", type=Path, help="run directory")
     add("token", help="attempt of the run")
     add("number", type=whole_number(0), help="number of the batch, from 0")
-    add("--backend", default="auto", help="means of confinement (auto)")
+    add("--backend", required=True, help="means of confinement that the run chose")
     add("--workers", type=whole_number(1), default=None, help="most sandboxes at once")
     add("--allow-unsafe", action="store_true", help="run without confinement")
     return parser

@@ -1,18 +1,17 @@
-"""Adapter for submitit's renderer of job scripts: runs batches as an array of Slurm jobs.
+"""Adapter for Slurm: runs batches as an array of jobs, each of which is a command.
 
-Submitit's pickles are not used: each job of the array is a command that reads its batch from the
-run directory. Options of sbatch come from --sbatch and the person's SBATCH_ variables.
+A job reads its batch from the run directory. Options of sbatch come from --sbatch and the person's
+SBATCH_ variables.
 """
 
 import shlex
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from math import ceil
 from pathlib import Path
 
 from Daddy.cluster.orchestrator.slurm_commands import INHERITED, SlurmCommands, read_shell_settings
-from Daddy.core.atomic_files import write_atomic
 from Daddy.core.clock import Clock
 from Daddy.core.errors import ConfigError, DaddyError, SchedulerError
 from Daddy.core.humanize import printable_line
@@ -27,31 +26,21 @@ _GONE = "Invalid job id"
 """Part of squeue's error on an array whose jobs have all ended."""
 
 
-def render_array(
+def array_argv(
     argv: Sequence[str], jobs: int, at_once: int, logs: Path, options: Mapping[str, str]
-) -> str:
-    """Return the script of an array of jobs; each runs `argv` and its number."""
-    from submitit.slurm import slurm
-
-    make: Callable[..., str] = slurm._make_sbatch_string  # noqa: SLF001 - no public function
-    return str(
-        make(
-            command=f'exec {shlex.join(argv)} "$SLURM_ARRAY_TASK_ID"',
-            folder=str(logs).replace("%", "%%"),
-            job_name="daddy-fanout",
-            map_count=jobs,
-            array_parallelism=at_once,
-            wckey=None,
-            use_srun=False,
-            additional_parameters={
-                "chdir": str(Path.cwd()),
-                "export": ",".join(INHERITED),
-                "no-requeue": True,
-                "signal": "B:TERM@10",
-                **options,
-            },
-        )
-    )
+) -> list[str]:
+    """Return the command line of sbatch for an array of jobs; each runs `argv` and its number."""
+    usual = {
+        "job-name": "daddy-fanout",
+        "array": f"0-{jobs - 1}%{at_once}",
+        "output": f"{str(logs).replace('%', '%%')}/%A_%a.log",
+        "chdir": str(Path.cwd()),
+        "export": ",".join(INHERITED),
+        "signal": "B:TERM@10",
+    }
+    words = [f"--{name.replace('_', '-')}={value}" for name, value in {**usual, **options}.items()]
+    wrapped = f'exec {shlex.join(argv)} "$SLURM_ARRAY_TASK_ID"'
+    return ["sbatch", "--parsable", "--no-requeue", *words, f"--wrap={wrapped}"]
 
 
 def sbatch_options(
@@ -93,13 +82,10 @@ class SlurmEngine:
 
     def submit_all(self, batches: Sequence[Batch]) -> "list[Future[None]]":
         """Submit one array for all batches."""
-        first, script = batches[0], self._paths.batches / f"{batches[0].token}.sh"
         self._paths.logs.mkdir(parents=True, exist_ok=True)
-        text = render_array(
-            batch_argv(first), len(batches), self._at_once, self._paths.logs, self._options
-        )
-        write_atomic(script, text.encode())
-        self._job = self._call("sbatch", "--parsable", str(script)).split(";")[0].strip()
+        argv = batch_argv(batches[0])
+        line = array_argv(argv, len(batches), self._at_once, self._paths.logs, self._options)
+        self._job = self._call(*line).split(";")[0].strip()
         futures: list[Future[None]] = [Future() for _ in batches]
         threading.Thread(target=self._follow, args=(futures,), daemon=True).start()
         return futures

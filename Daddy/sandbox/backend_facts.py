@@ -25,12 +25,18 @@ _BACKENDS = {
     "process": ("process_backend", "ProcessBackend"),
 }
 """Name → module and class; imported when used, since a library may be absent."""
+REMOTE = ("docker", "daytona")
+"""Backends of an engine or a vendor: their sandboxes outlive a killed program, and have a label."""
 
 
-def open_backend(name: str) -> Backend:
-    """Return the backend of a choice. Raises ExtraMissingError if its package is not installed."""
+def open_backend(name: str, run: str = "") -> Backend:
+    """Return the backend of a choice, whose sandboxes have the label `run` where they can.
+
+    Raises ExtraMissingError if its package is not installed.
+    """
     module, backend = _BACKENDS[name]
-    opened: Backend = getattr(import_module(f"Daddy.sandbox.{module}"), backend)()
+    made = getattr(import_module(f"Daddy.sandbox.{module}"), backend)
+    opened: Backend = made(run) if name in REMOTE else made()
     return opened
 
 

@@ -2,25 +2,26 @@
 
 Commands wait in a queue, first come, first served; a sandbox never runs two at once. A sandbox that
 died is replaced, and its command fails with SandboxError: the pool never runs a command twice.
-`SandboxPool.close` ends all sandboxes, also when it is cancelled.
+`SandboxPool.close` ends all sandboxes, also when it is cancelled. A sandbox ends by itself at its
+lifetime.
 """
 
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from Daddy.core.errors import DaddyError, SandboxError, UsageError
 from Daddy.sandbox.pool_plan import (
     CreationPace,
     PoolState,
     Usage,
-    judge_age,
-    judge_return,
+    decide_reuse,
+    lives_long_enough,
     plan_step,
 )
 from Daddy.sandbox.sandbox_interfaces import (
@@ -36,20 +37,20 @@ from Daddy.sandbox.sandbox_interfaces import (
 )
 
 _T = TypeVar("_T")
-_CHECK_S = 10.0
-_CLOSE_S = 30.0
+CREATE_S = 600.0
+"""Longest creation of a sandbox; the first one of an image of Debian downloads its packages."""
+CLOSE_S = 30.0
 """Longest wait for one sandbox to end; after it the pool reports the sandbox and goes on."""
 _DEFAULT_SPEC, _DEFAULT_LIMITS = SandboxSpec(), Limits()
 
 
 @dataclass(eq=False)
-class _Member:
+class PooledSandbox:
     """A sandbox of the pool with its number and the loop's time at which it was made."""
 
     sandbox: Sandbox
     number: int
     made_at: float
-    expiry: asyncio.TimerHandle | None = None
 
 
 @dataclass(eq=False)
@@ -57,7 +58,7 @@ class _Caller:
     """A caller that waits for a sandbox which lives for `need_s` more seconds."""
 
     need_s: float
-    member: "asyncio.Future[_Member]"
+    pooled: "asyncio.Future[PooledSandbox]"
 
 
 class LeasedSandbox:
@@ -76,14 +77,11 @@ class LeasedSandbox:
         self, command: Command, limits: Limits = _DEFAULT_LIMITS, on_line: OnLine | None = None
     ) -> Outcome:
         """Run a command to its end."""
-        outcome = await self._call(lambda sandbox: sandbox.run(command, limits, on_line))
-        if outcome.ending != "exited":
-            self._usage = replace(self._usage, killed=outcome.ending)
-        return outcome
+        return await self._call(lambda sandbox: sandbox.run(command, limits, on_line))
 
     async def put(self, source: Path, target: str) -> None:
         """Copy a file or folder of the host into the sandbox, which is not used again after it."""
-        self._usage = replace(self._usage, kept_files=True)
+        self._usage.kept_files = True
         await self._call(lambda sandbox: sandbox.put(source, target))
 
     async def get(self, source: str, target: Path, max_bytes: int = 16 * MIB) -> None:
@@ -94,7 +92,7 @@ class LeasedSandbox:
         """End the sandbox before the lease ends."""
         if sandbox := self._sandbox:
             self._sandbox = None
-            self._usage = replace(self._usage, failed="its caller closed it")
+            self._usage.unfinished += 1
             await sandbox.close()
 
     def end_lease(self) -> Usage:
@@ -106,13 +104,9 @@ class LeasedSandbox:
         async with self._turn:
             if self._sandbox is None:
                 raise SandboxError("this sandbox was given back", "lease another one")
-            self._usage = replace(self._usage, interrupted=True)
-            try:
-                result = await call(self._sandbox)
-            except SandboxError as error:
-                self._usage = replace(self._usage, failed=error.message)
-                raise
-            self._usage = replace(self._usage, interrupted=False)
+            self._usage.unfinished += 1
+            result = await call(self._sandbox)
+            self._usage.unfinished -= 1
             return result
 
 
@@ -121,7 +115,8 @@ class SandboxPool:
 
     `warm` of them are made by `start` and kept ready; further ones are made when callers wait.
     `prepare` is awaited with each new sandbox, to put files into it. `report` gets a sentence when
-    a sandbox is replaced, or creation fails or waits.
+    creation fails or waits, or a sandbox does not end. A creation that takes `create_s` seconds has
+    failed; a sandbox that it makes later is closed.
     """
 
     def __init__(
@@ -133,21 +128,22 @@ class SandboxPool:
         warm: int = 0,
         prepare: Callable[[Sandbox], Awaitable[None]] | None = None,
         report: Callable[[str], None] = lambda _sentence: None,
+        create_s: float = CREATE_S,
+        close_s: float = CLOSE_S,
     ) -> None:
         if size < 1:
             raise UsageError(f"a pool of {size} sandboxes can run nothing", "ask for at least 1")
         self._backend, self._spec, self._size, self._warm = backend, spec, size, min(warm, size)
         self._prepare, self._report = prepare, report
+        self._create_s, self._close_s = create_s, close_s
         self._callers: deque[_Caller] = deque()
-        self._idle: deque[_Member] = deque()
-        self._members: set[_Member] = set()
-        self._leased: set[_Member] = set()
-        self._ending: set[_Member] = set()
-        self._creations: set[asyncio.Task[None]] = set()
-        self._checks: set[asyncio.Task[None]] = set()
+        self._idle: deque[PooledSandbox] = deque()
+        self._leased: set[PooledSandbox] = set()
+        self._creations: set[asyncio.Task[Sandbox]] = set()
+        self._late: set[asyncio.Task[Sandbox]] = set()
         self._closings: set[asyncio.Task[None]] = set()
         self._pace, self._made = CreationPace(), 0
-        self._last_error: DaddyError | None = None
+        self._last_error = DaddyError("")
         self._wake: asyncio.TimerHandle | None = None
         self._closed: asyncio.Task[None] | None = None
 
@@ -160,7 +156,7 @@ class SandboxPool:
             idle=len(self._idle),
             leased=len(self._leased),
             creating=len(self._creations),
-            ending=len(self._ending),
+            ending=len(self._closings),
         )
 
     async def start(self) -> None:
@@ -168,9 +164,9 @@ class SandboxPool:
         taken = await asyncio.gather(
             *(self._acquire(0.0) for _ in range(self._warm)), return_exceptions=True
         )
-        for member in taken:
-            if isinstance(member, _Member):
-                self._give_back(member, Usage())
+        for pooled in taken:
+            if isinstance(pooled, PooledSandbox):
+                self._give_back(pooled, Usage())
         if errors := [error for error in taken if isinstance(error, BaseException)]:
             raise errors[0]
 
@@ -192,13 +188,13 @@ class SandboxPool:
                 f"{need_s:g} s are longer than a sandbox lives ({self._spec.lifetime_s:g} s)",
                 "give the command less time, or its sandbox a longer lifetime",
             )
-        member = await self._acquire(need_s)
+        pooled = await self._acquire(need_s)
         usage = Usage(persistent=self._spec.persistent)
-        leased = LeasedSandbox(member.sandbox, member.number, usage)
+        leased = LeasedSandbox(pooled.sandbox, pooled.number, usage)
         try:
             yield leased
         finally:
-            self._give_back(member, leased.end_lease())
+            self._give_back(pooled, leased.end_lease())
 
     async def close(self) -> None:
         """End all sandboxes, and fail all callers with SandboxError.
@@ -232,19 +228,19 @@ class SandboxPool:
     ) -> None:
         await self.close()
 
-    async def _acquire(self, need_s: float) -> _Member:
+    async def _acquire(self, need_s: float) -> PooledSandbox:
         if self._closed:
             raise _closed_error()
         caller = _Caller(need_s, asyncio.get_running_loop().create_future())
         self._callers.append(caller)
         self._advance()
         try:
-            return await caller.member
+            return await caller.pooled
         except asyncio.CancelledError:
             if caller in self._callers:
                 self._callers.remove(caller)
-            elif not caller.member.cancelled() and not caller.member.exception():
-                self._give_back(caller.member.result(), Usage())
+            elif not caller.pooled.cancelled() and not caller.pooled.exception():
+                self._give_back(caller.pooled.result(), Usage())
             raise
 
     def _advance(self) -> None:
@@ -257,61 +253,49 @@ class SandboxPool:
             if step.action == "lease":
                 self._hand_out(loop.time())
             elif step.action == "create":
-                self._spawn(self._creations, self._create())
+                self._create()
             elif step.action == "give up":
-                self._fail_callers(step.reason)
+                self._pace = self._pace.after_giving_up()
+                self._fail_callers(_name_failures(step.reason, self._last_error))
             else:
                 if step.again_in_s:
                     self._wake = loop.call_later(step.again_in_s, self._advance)
                 return
 
     def _hand_out(self, now: float) -> None:
-        if self._callers[0].member.done():  # cancelled, and not yet awake
+        caller = self._callers[0]
+        if caller.pooled.done():  # cancelled, and not yet awake
             self._callers.popleft()
             return
-        member, need_s = self._idle.popleft(), self._callers[0].need_s
-        fit = judge_age(now - member.made_at, self._spec.lifetime_s, need_s)
-        if fit.action == "replace":
-            self._end(member, fit.reason)
+        pooled = self._idle.popleft()
+        if not lives_long_enough(now - pooled.made_at, self._spec.lifetime_s, caller.need_s):
+            self._close_soon(pooled.sandbox)
             return
-        self._leased.add(member)
-        self._callers.popleft().member.set_result(member)
+        self._leased.add(pooled)
+        self._callers.popleft().pooled.set_result(pooled)
 
-    def _give_back(self, member: _Member, usage: Usage) -> None:
-        """Keep, check or replace a sandbox after its lease."""
-        self._leased.discard(member)
-        if self._closed or member not in self._members:
+    def _give_back(self, pooled: PooledSandbox, usage: Usage) -> None:
+        """Keep or replace a sandbox after its lease."""
+        if self._closed:  # which ends it
             return
-        judgement = judge_return(usage)
-        if judgement.action == "keep":
-            self._idle.append(member)
-        elif judgement.action == "check":
-            self._ending.add(member)
-            self._spawn(self._checks, self._check(member))
+        self._leased.discard(pooled)
+        if decide_reuse(usage):
+            self._idle.append(pooled)
         else:
-            self._end(member, judgement.reason)
+            self._close_soon(pooled.sandbox)
         self._advance()
 
-    async def _create(self) -> None:
-        loop, began = asyncio.get_running_loop(), asyncio.get_running_loop().time()
-        try:
-            sandbox = await self._make()
-        except CreationRefusedError as error:
-            self._pace = self._pace.after_refusal(began, loop.time(), error.retry_after_s)
-            self._last_error = error
-            self._report(f"no sandbox now: {error.message}")
-            return
-        except Exception as error:  # noqa: BLE001 - of a vendor's library; callers get it
-            self._pace = self._pace.after_failure(began, loop.time())
-            self._last_error = error if isinstance(error, DaddyError) else SandboxError(repr(error))
-            self._report(f"a sandbox could not be made: {self._last_error.message}")
-            return
-        self._made += 1
-        member = _Member(sandbox, self._made, began)
-        member.expiry = loop.call_later(self._spec.lifetime_s, self._expire, member)
-        self._pace = self._pace.after_success()
-        self._members.add(member)
-        self._idle.append(member)
+    def _create(self) -> None:
+        loop = asyncio.get_running_loop()
+        began, making = loop.time(), asyncio.create_task(self._make())
+        self._creations.add(making)
+        limit = loop.call_later(self._create_s, self._give_up_creation, making, began)
+
+        def finish(_making: "asyncio.Task[Sandbox]") -> None:
+            limit.cancel()
+            self._end_creation(making, began)
+
+        making.add_done_callback(finish)
 
     async def _make(self) -> Sandbox:
         sandbox = await self._backend.create(self._spec)
@@ -319,87 +303,91 @@ class SandboxPool:
             try:
                 await self._prepare(sandbox)
             except BaseException:
-                await sandbox.close()
+                self._close_soon(sandbox)
                 raise
         return sandbox
 
-    async def _check(self, member: _Member) -> None:
-        """Use a sandbox again if it runs a command, else replace it."""
-        found = ""
-        try:
-            run = member.sandbox.run(Command(argv=("true",)), Limits(time_s=_CHECK_S))
-            outcome = await asyncio.wait_for(run, 2 * _CHECK_S)
-            if (outcome.ending, outcome.exit_code) != ("exited", 0):
-                found = f"`true` {outcome.ending} with {outcome.exit_code}"
-        except (SandboxError, asyncio.TimeoutError) as error:
-            found = str(error) or "no answer"
-        if found:
-            self._end(member, f"it failed its check: {found}")
-        elif member in self._members:
-            self._ending.discard(member)
-            self._idle.append(member)
-
-    def _expire(self, member: _Member) -> None:
-        if member in self._idle:
-            self._idle.remove(member)
-        self._leased.discard(member)
-        self._end(member, f"its lifetime of {self._spec.lifetime_s:g} s is over")
+    def _give_up_creation(self, making: "asyncio.Task[Sandbox]", began: float) -> None:
+        """Count a creation over its time as failed, and give its place to another."""
+        self._creations.discard(making)
+        self._late.add(making)
+        making.cancel()
+        text = f"the backend {self._backend.name} has not answered in {self._create_s:g} s"
+        self._count_failure(SandboxError(text, "try: python -m Daddy.sandbox probe"), began)
         self._advance()
 
-    def _end(self, member: _Member, reason: str) -> None:
+    def _end_creation(self, making: "asyncio.Task[Sandbox]", began: float) -> None:
+        """Take a new sandbox or count a failure; close a sandbox that came too late."""
+        loop = asyncio.get_running_loop()
+        wanted = making in self._creations and not self._closed
+        self._creations.discard(making)
+        self._late.discard(making)
+        error = asyncio.CancelledError() if making.cancelled() else making.exception()
+        if wanted and error:
+            self._count_failure(error, began)
+        elif wanted:
+            self._made += 1
+            self._pace = self._pace.after_success()
+            self._idle.append(PooledSandbox(making.result(), self._made, loop.time()))
+        elif not error:
+            self._close_soon(making.result())
+        self._advance()
+
+    def _count_failure(self, error: BaseException, began: float) -> None:
+        now = asyncio.get_running_loop().time()
+        self._last_error = error if isinstance(error, DaddyError) else SandboxError(repr(error))
+        if isinstance(error, CreationRefusedError):
+            self._pace = self._pace.after_refusal(began, now, error.retry_after_s)
+            self._report(f"no sandbox now: {error.message}")
+        else:
+            self._pace = self._pace.after_failure(began, now)
+            self._report(f"a sandbox could not be made: {self._last_error.message}")
+
+    def _close_soon(self, sandbox: Sandbox) -> None:
         """Close a sandbox; until it is closed it takes a place."""
-        if member in self._members:
-            self._members.discard(member)
-            self._ending.add(member)
-            self._report(f"sandbox {member.number} is replaced: {reason}")
-            self._spawn(self._closings, self._close_member(member))
 
-    async def _close_member(self, member: _Member) -> None:
-        if member.expiry:
-            member.expiry.cancel()
-        try:
-            await asyncio.wait_for(member.sandbox.close(), _CLOSE_S)
-        except (DaddyError, OSError, asyncio.TimeoutError) as error:
-            self._report(f"sandbox {member.number} could not be closed: {error!r}")
-        finally:
-            self._ending.discard(member)
-
-    def _fail_callers(self, reason: str) -> None:
-        last, self._pace = self._last_error, self._pace.after_giving_up()
-        error: DaddyError = SandboxError(reason)
-        if isinstance(last, SandboxError):
-            error = SandboxError(f"{reason}: {last.message}", last.fix)
-        elif last:
-            error = last
-        while self._callers:
-            caller = self._callers.popleft()
-            if not caller.member.done():
-                caller.member.set_exception(error)
-
-    def _spawn(self, tasks: set[asyncio.Task[None]], work: Coroutine[Any, Any, None]) -> None:
-        """Run `work` as a task of the pool, which takes its next step after it."""
-
-        def finish(task: asyncio.Task[None]) -> None:
-            tasks.discard(task)
+        def finish(task: "asyncio.Task[None]") -> None:
+            self._closings.discard(task)
             self._advance()
 
-        task = asyncio.create_task(work)
-        tasks.add(task)
-        task.add_done_callback(finish)
+        closing = asyncio.create_task(self._close_sandbox(sandbox))
+        self._closings.add(closing)
+        closing.add_done_callback(finish)
 
-    async def _close_all(self) -> None:
+    async def _close_sandbox(self, sandbox: Sandbox) -> None:
+        closing = asyncio.ensure_future(sandbox.close())
+        await asyncio.wait({closing}, timeout=self._close_s)
+        if not closing.done():
+            closing.cancel()
+            self._report(f"a sandbox could not be closed: no answer in {self._close_s:g} s")
+        elif error := closing.exception():
+            self._report(f"a sandbox could not be closed: {error!r}")
+
+    def _fail_callers(self, error: DaddyError) -> None:
         while self._callers:
             caller = self._callers.popleft()
-            if not caller.member.done():
-                caller.member.set_exception(_closed_error())
+            if not caller.pooled.done():
+                caller.pooled.set_exception(error)
+
+    async def _close_all(self) -> None:
+        self._fail_callers(_closed_error())
         if self._wake:
             self._wake.cancel()
-        unfinished = [*self._creations, *self._checks]
-        for task in unfinished:
-            task.cancel()
-        await asyncio.gather(*unfinished, return_exceptions=True)
-        closing = [self._close_member(member) for member in self._members]
-        await asyncio.gather(*closing, *self._closings, return_exceptions=True)
+        if making := self._creations | self._late:
+            for task in making:
+                task.cancel()
+            await asyncio.wait(making, timeout=self._close_s)
+        for pooled in (*self._idle, *self._leased):
+            self._close_soon(pooled.sandbox)
+        while self._closings:
+            await asyncio.wait(self._closings)
+
+
+def _name_failures(reason: str, last: DaddyError) -> DaddyError:
+    """Return the error for callers; one of another kind keeps its kind and exit code."""
+    if isinstance(last, SandboxError):
+        return SandboxError(f"{reason}: {last.message}", last.fix)
+    return last
 
 
 def _closed_error() -> SandboxError:

@@ -1,7 +1,8 @@
-"""Pure. Decides what a pool of sandboxes does next, each decision with its reason.
+"""Pure. Decides the next step of a pool of sandboxes, the pace of creation, and reuse.
 
 `plan_step` tells whether the pool hands out a sandbox, makes one, gives up or waits;
-`CreationPace` paces creation; `judge_return` and `judge_age` tell which sandbox is used again.
+`CreationPace` paces creation; `decide_reuse` and `lives_long_enough` tell which sandbox is used
+again.
 """
 
 from dataclasses import dataclass, replace
@@ -16,6 +17,8 @@ GIVE_UP_S = 600.0
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.2, 60.0
 LONGEST_RETRY_AFTER_S = 900.0
 """Longest wait that a backend may ask for."""
+YOUNG_S = 1.0
+"""Age up to which a sandbox is as good as a new one would be."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,7 @@ def _doubled(times: int) -> float:
 class PoolState:
     """Counts callers and sandboxes of a pool.
 
-    `ending` are those that are being checked or closed: they still take a place. `warm` sandboxes
+    `ending` are those that are being closed: they still take a place. `warm` sandboxes
     are kept ready without a caller.
     """
 
@@ -90,31 +93,28 @@ class PoolState:
 
 @dataclass(frozen=True)
 class PoolStep:
-    """Tells what a pool does now, why, and after which seconds it asks again (0: on a change)."""
+    """Tells what a pool does now, why it gives up, and after which seconds it asks again.
+
+    0 seconds: on a change.
+    """
 
     action: Literal["lease", "create", "give up", "wait"]
-    reason: str
     again_in_s: float = 0.0
+    reason: str = ""
 
 
 def plan_step(state: PoolState, pace: CreationPace, now: float) -> PoolStep:
     """Return the next step of a pool."""
     if state.waiting and state.idle:
-        return PoolStep("lease", f"{state.waiting} wait and {state.idle} are idle")
+        return PoolStep("lease")
     if state.waiting and not state.live and (why := _give_up_reason(pace, now)):
-        return PoolStep("give up", why)
+        return PoolStep("give up", reason=why)
     ready = state.idle + state.leased + state.creating
-    wanted = max(state.warm, state.leased + state.waiting)
-    if ready >= wanted:
-        return PoolStep("wait", f"{ready} are enough for {wanted}")
-    if pace.resume_at > now and state.live < state.size:
-        wait_s = pace.resume_at - now
-        return PoolStep("wait", f"creation goes on in {wait_s:.1f} s", wait_s)
-    bounds = (state.live, state.size, "live"), (state.creating, pace.at_once, "in creation")
-    for count, most, where in bounds:
-        if count >= most:
-            return PoolStep("wait", f"{count} of at most {most} are {where}")
-    return PoolStep("create", f"{wanted} are wanted and {ready} are there")
+    if ready >= max(state.warm, state.leased + state.waiting) or state.live >= state.size:
+        return PoolStep("wait")
+    if pace.resume_at > now:
+        return PoolStep("wait", pace.resume_at - now)
+    return PoolStep("wait" if state.creating >= pace.at_once else "create")
 
 
 def _give_up_reason(pace: CreationPace, now: float) -> str:
@@ -125,49 +125,24 @@ def _give_up_reason(pace: CreationPace, now: float) -> str:
     return ""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Usage:
     """Tells how a caller used a sandbox.
 
-    `failed` is the message of a SandboxError, `interrupted` a call that was given up, `kept_files`
-    a `put` that later commands would see, `killed` a command that the sandbox ended by force.
+    `unfinished` counts calls that failed or were given up; `kept_files`: a `put` that later
+    commands would see.
     """
 
     persistent: bool = False
-    failed: str = ""
-    interrupted: bool = False
+    unfinished: int = 0
     kept_files: bool = False
-    killed: str = ""
 
 
-@dataclass(frozen=True)
-class UsageJudgement:
-    """Tells whether a returned sandbox is used again, used after a check, or replaced, and why."""
-
-    action: Literal["keep", "check", "replace"]
-    reason: str
+def decide_reuse(usage: Usage) -> bool:
+    """Return True if nothing is left in a sandbox that its caller gave back."""
+    return not (usage.persistent or usage.unfinished or usage.kept_files)
 
 
-def judge_return(usage: Usage) -> UsageJudgement:
-    """Return what becomes of a sandbox that its caller gave back."""
-    if usage.failed:
-        return UsageJudgement("replace", usage.failed)
-    if usage.interrupted:
-        return UsageJudgement("replace", "a command was given up before its end")
-    if usage.persistent:
-        return UsageJudgement("replace", "a persistent sandbox keeps what its commands left")
-    if usage.kept_files:
-        return UsageJudgement("replace", "its caller put files into it")
-    if usage.killed:
-        return UsageJudgement("check", f"its last command ended with: {usage.killed}")
-    return UsageJudgement("keep", "it answered")
-
-
-def judge_age(age_s: float, lifetime_s: float, need_s: float) -> UsageJudgement:
-    """Return whether an idle sandbox lives long enough for a command that takes `need_s`."""
-    left_s = lifetime_s - age_s
-    if left_s < need_s:
-        return UsageJudgement(
-            "replace", f"it ends in {left_s:.0f} s, the command may take {need_s:.0f}"
-        )
-    return UsageJudgement("keep", f"it lives for {left_s:.0f} s more")
+def lives_long_enough(age_s: float, lifetime_s: float, need_s: float) -> bool:
+    """Return True if an idle sandbox outlives a command of `need_s`, or no new one would either."""
+    return age_s <= max(YOUNG_S, lifetime_s - need_s)

@@ -34,7 +34,7 @@ Mode = Literal["fresh", "persistent", "plain"]
 
 _HEADER_BYTES = 16 * 1024
 _PART_BYTES = 64 * 1024
-_STREAMS = ("stdout", "stderr", "result")
+_STREAMS = ("stdout", "stderr", "fd3_output")
 _ANSWER_S = 60.0
 """Seconds over a command's time after which a runner that gives no outcome is killed."""
 _START_S = 60.0

@@ -45,7 +45,7 @@ class Limits:
     processes: int = 64
     open_files: int = 64
     output_bytes: int = 64 * 1024
-    """Bytes kept of each of standard output, standard error and the result."""
+    """Bytes kept of each of standard output, standard error and descriptor 3."""
 
 
 @dataclass(frozen=True)
@@ -71,15 +71,16 @@ Ending = Literal["exited", "timed out", "out of memory", "too much output"]
 class Outcome:
     """Tells how a command ended and holds its output.
 
-    `exit_code` is the negative number of a signal that ended it. `lost_bytes` counts output over
-    the limit. `peak_mb` is the largest memory that was seen, as `Limits.memory_mb` counts it.
+    `exit_code` is the negative number of a signal that ended it. `fd3_output` is what it wrote to
+    descriptor 3. `lost_bytes` counts output over the limit. `peak_mb` is the largest memory that
+    was seen, as `Limits.memory_mb` counts it.
     """
 
     ending: Ending
     exit_code: int
     stdout: bytes = b""
     stderr: bytes = b""
-    result: bytes = b""
+    fd3_output: bytes = b""
     lost_bytes: int = 0
     seconds: float = 0.0
     cpu_seconds: float = 0.0

@@ -14,10 +14,7 @@ ADAPTERS = {
         "Daddy/pokemon/puffer_env.py",
         "scripts/benches/_vector_peers.py",
     ],
-    "submitit": [
-        "Daddy/cluster/orchestrator/slurm_templates.py",
-        "Daddy/fanout/slurm_engine.py",
-    ],
+    "submitit": ["Daddy/cluster/orchestrator/slurm_templates.py"],
     "dask": ["Daddy/fanout/dask_engine.py"],
     "distributed": ["Daddy/fanout/dask_engine.py"],
     "dask_jobqueue": ["Daddy/fanout/dask_engine.py"],

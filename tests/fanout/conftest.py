@@ -1,7 +1,8 @@
 """Fixtures: the demo as a person types it, with plain child processes as sandboxes."""
 
 import json
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,8 @@ import pytest
 
 from Daddy import run_demo
 from Daddy.core.entry_point import run_entry
-from Daddy.fanout import run_batch
-from Daddy.sandbox.choose_backend import BackendChoice
-from tests.fanout.stand_in import ChildBackend
+from Daddy.core.stop_conditions import SIGNALS
+from tests.fanout.stand_in import ChildBackend, choose_child, no_facts
 
 TASK = """
 import json, os, random, sys
@@ -25,7 +25,7 @@ class Demo:
     """Runs the demo's command line in a folder of its own."""
 
     def __init__(self, folder: Path, use: Callable[[ChildBackend], None]) -> None:
-        self.folder, self._use = folder, use
+        self.folder, self.use = folder, use
         self.backend = ChildBackend()
         self.run_dir = folder / "run"
         self.task = folder / "task.py"
@@ -33,7 +33,7 @@ class Demo:
 
     def run(self, *flags: str, backend: ChildBackend | None = None) -> int:
         self.backend = backend or ChildBackend()
-        self._use(self.backend)
+        self.use(self.backend)
         return run_entry(run_demo.main, ["--run-dir", str(self.run_dir), *flags])
 
     def begin(self, *flags: str, backend: ChildBackend | None = None) -> int:
@@ -53,13 +53,15 @@ class Demo:
 
 
 @pytest.fixture
-def demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Demo:
+def demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Demo]:
+    handlers = {number: signal.getsignal(number) for number in SIGNALS}
     monkeypatch.chdir(tmp_path)
-    choice = BackendChoice("process", "none", "a test asks for it")
-    monkeypatch.setattr(run_demo, "choose", lambda *_, **__: choice)
+    monkeypatch.setattr(run_demo, "read_backend_facts", no_facts)
+    monkeypatch.setattr(run_demo, "choose_backend", choose_child)
 
     def use(backend: ChildBackend) -> None:
-        for module in (run_demo, run_batch):
-            monkeypatch.setattr(module, "find_backend", lambda *_, **__: backend)
+        monkeypatch.setattr(run_demo, "open_backend", backend.open)
 
-    return Demo(tmp_path, use)
+    yield Demo(tmp_path, use)
+    for number, handler in handlers.items():
+        signal.signal(number, handler)

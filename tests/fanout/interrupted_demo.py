@@ -4,13 +4,11 @@ import sys
 
 from Daddy import run_demo
 from Daddy.core.entry_point import run_entry
-from Daddy.fanout import run_batch
-from Daddy.sandbox.choose_backend import BackendChoice
-from tests.fanout.stand_in import ChildBackend
+from tests.fanout.stand_in import ChildBackend, choose_child, no_facts
 
 
 def main(argv: list[str]) -> None:
     backend = ChildBackend()
-    run_demo.choose = lambda *_, **__: BackendChoice("process", "none", "a test asks for it")
-    run_demo.find_backend = run_batch.find_backend = lambda *_, **__: backend
+    run_demo.read_backend_facts, run_demo.choose_backend = no_facts, choose_child
+    run_demo.open_backend = backend.open
     sys.exit(run_entry(run_demo.main, argv))

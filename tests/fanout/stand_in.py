@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 
 from Daddy.core.errors import SandboxError
+from Daddy.sandbox.choose_backend import BackendChoice, BackendFacts
 from Daddy.sandbox.sandbox_interfaces import (
     Command,
     Isolation,
@@ -17,6 +18,17 @@ from Daddy.sandbox.sandbox_interfaces import (
     Outcome,
     SandboxSpec,
 )
+
+
+def no_facts() -> BackendFacts:
+    """Spare a test the trial of this machine's own means."""
+    return BackendFacts()
+
+
+def choose_child(wish: str, *_: object, **__: object) -> BackendChoice:
+    """Choose the stand-in, or the backend that the command line names."""
+    name = "child" if wish == "auto" else wish
+    return BackendChoice(name, "partly", "a test asks for it")
 
 
 class ChildSandbox:
@@ -74,6 +86,12 @@ class ChildBackend:
 
     def __init__(self) -> None:
         self.made: list[ChildSandbox] = []
+        self.opened: list[tuple[str, str]] = []
+
+    def open(self, name: str, run: str = "") -> "ChildBackend":
+        """Stand for the opened backend; keep the label of its sandboxes."""
+        self.opened.append((name, run))
+        return self
 
     def isolation(self) -> Isolation:
         return Isolation("none")

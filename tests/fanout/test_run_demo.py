@@ -1,5 +1,6 @@
 """The demo from its command line to its files: results, errors, resume, Ctrl-C."""
 
+import asyncio
 import errno
 import json
 import os
@@ -11,13 +12,16 @@ from pathlib import Path
 
 import pytest
 
+from Daddy import run_demo
+from Daddy.core.entry_point import run_entry
 from Daddy.core.errors import ExitCode, FileError
 from Daddy.fanout import fanout_files, run_batch
-from Daddy.fanout.fanout_files import FanoutPaths, begin_run, save_result
+from Daddy.fanout.fanout_files import FanoutPaths, begin_run, hold_run, save_result
 from Daddy.fanout.fanout_settings import FanoutSettings
+from Daddy.sandbox.choose_backend import BackendFacts
 from Daddy.sandbox.sandbox_interfaces import Command, Limits, OnLine, Outcome, SandboxSpec
 from tests.fanout.conftest import Demo
-from tests.fanout.stand_in import ChildBackend, ChildSandbox
+from tests.fanout.stand_in import ChildBackend, ChildSandbox, no_facts
 from tests.patience import PATIENCE_S, until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -108,7 +112,7 @@ def test_resume_refuses_another_setting_and_another_program(
     demo.begin("--sandboxes", "2")
     assert demo.run("--resume", "--episodes", "4") == ExitCode.CONFIGURATION
     assert "episodes 3, not 4" in capsys.readouterr().err
-    (demo.run_dir / "task.py").write_text("print()")
+    (demo.run_dir / "program.py").write_text("print()")
     assert demo.run("--resume") == ExitCode.CONFIGURATION
 
 
@@ -169,7 +173,7 @@ def test_a_run_whose_program_cannot_be_written_is_none(
         with pytest.raises(OSError, match="No space"):
             begin_run(paths, settings, b"pass")
     begin_run(paths, settings, b"pass")
-    assert paths.task.read_bytes() == b"pass"
+    assert paths.program.read_bytes() == b"pass"
 
 
 def test_progress_is_written_before_the_sandbox_ends(demo: Demo) -> None:
@@ -220,11 +224,15 @@ def test_a_full_disk_ends_the_run_with_9_and_keeps_what_is_finished(
     assert all(sandbox.closed for sandbox in demo.backend.made)
 
 
-def test_ctrl_c_leaves_no_process_and_the_run_can_be_resumed(demo: Demo) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_stop_leaves_no_process_and_lists_the_errors_so_far(
+    demo: Demo, number: signal.Signals
+) -> None:
     pids = demo.folder / "pids"
     pids.mkdir()
     demo.task.write_text(
-        f"import os, signal\nopen({str(pids)!r} + f'/{{os.getpid()}}', 'w').close()\nsignal.pause()"
+        "import os, signal, sys\nif sys.argv[1] == 'sb-00001': sys.exit('no luck')\n"
+        f"open({str(pids)!r} + f'/{{os.getpid()}}', 'w').close()\nsignal.pause()"
     )
     script = (
         "from tests.fanout.interrupted_demo import main\n"
@@ -232,15 +240,120 @@ def test_ctrl_c_leaves_no_process_and_the_run_can_be_resumed(demo: Demo) -> None
         " '--sandboxes', '3', '--workers', '2'])"
     )
     child = subprocess.Popen(
-        [sys.executable, "-c", script], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [sys.executable, "-c", script],
+        cwd=demo.folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     )
     try:
         assert until(lambda: len(list(pids.iterdir())) == 2)
-        child.send_signal(signal.SIGINT)
+        child.send_signal(number)
         _, err = child.communicate(timeout=PATIENCE_S)
     finally:
         child.kill()
     assert (child.returncode, err.decode().splitlines()[-1]) == (130, "interrupted")
     alive = [path.name for path in pids.iterdir() if Path("/proc", path.name).exists()]
     assert alive == []
-    assert demo.results() == {} if (demo.run_dir / "results").exists() else True
+    text = (demo.folder / "errors.log").read_text()
+    assert text == "[sandbox 1] id=sb-00001\nexit code 1: no luck\n\n"
+    assert demo.run("--resume", "--sandboxes", "4") == ExitCode.CONFIGURATION
+
+
+@pytest.mark.parametrize("engine", ["slurm", "dask"])
+@pytest.mark.parametrize("backend", ["daytona", "docker"])
+def test_jobs_are_refused_a_backend_of_this_machine_alone(
+    demo: Demo, capsys: pytest.CaptureFixture[str], engine: str, backend: str
+) -> None:
+    assert demo.begin("--engine", engine, "--backend", backend) == ExitCode.CONFIGURATION
+    assert f"--engine {engine} runs on other machines" in capsys.readouterr().err
+    assert not demo.run_dir.exists()
+
+
+def test_a_delay_between_starts_is_refused_where_jobs_start(
+    demo: Demo, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert demo.begin("--engine", "slurm", "--batch-delay", "3") == ExitCode.USAGE
+    assert "--batch-delay 3 is for one machine" in capsys.readouterr().err
+
+
+def test_an_attempt_without_its_engine_begins_no_run(
+    demo: Demo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(demo.folder))
+    assert demo.begin("--engine", "slurm") == ExitCode.CONFIGURATION
+    assert not demo.run_dir.exists()
+
+
+def test_a_run_reads_this_machine_once_and_opens_one_backend(
+    demo: Demo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[BackendFacts] = []
+
+    def read_facts() -> BackendFacts:
+        read.append(no_facts())
+        return read[-1]
+
+    monkeypatch.setattr(run_demo, "read_backend_facts", read_facts)
+    assert demo.begin("--sandboxes", "3", "--workers", "1") == 0
+    assert (len(read), len(demo.backend.opened)) == (1, 1)
+
+
+def test_one_run_is_not_resumed_twice_at_once(
+    demo: Demo, capsys: pytest.CaptureFixture[str]
+) -> None:
+    demo.begin("--sandboxes", "1")
+    with hold_run(FanoutPaths(demo.run_dir)):
+        assert demo.run("--resume") == ExitCode.CONFIGURATION
+    assert f"another process runs {demo.run_dir}" in capsys.readouterr().err
+    assert demo.run("--resume") == 0
+
+
+class VendorBackend(ChildBackend):
+    """Deletes what runs left, and keeps the labels that it was asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.deleted: list[str] = []
+
+    async def delete_leftovers(self, run: str | None = None) -> int:
+        self.deleted.append(str(run))
+        return 2
+
+
+def test_a_cleanup_deletes_by_the_label_of_runs_that_have_ended(
+    demo: Demo, capsys: pytest.CaptureFixture[str]
+) -> None:
+    labels = []
+    for name in ("fanout-1", "fanout-2"):
+        demo.run_dir = demo.folder / "runs" / name
+        demo.begin("--sandboxes", "1")
+        demo.run("--resume")
+        labels.append(demo.backend.opened[0][1])
+        assert labels[-1] == json.loads((demo.run_dir / "fanout.json").read_text())["name"]
+    assert len(set(labels)) == 2
+    vendor = VendorBackend()
+    demo.use(vendor)
+    with hold_run(FanoutPaths(demo.run_dir)):
+        assert run_entry(run_demo.main, ["--cleanup"]) == 0
+    assert vendor.deleted == labels[:1]
+    out = capsys.readouterr().out
+    assert "its sandboxes are left alone" in out
+    assert out.endswith("2 sandboxes of ended runs deleted\n")
+
+
+class SilentBackend(ChildBackend):
+    """Never answers."""
+
+    async def create(self, spec: SandboxSpec) -> ChildSandbox:
+        await asyncio.Event().wait()
+        raise AssertionError(spec)
+
+
+def test_a_backend_that_never_answers_is_an_error_of_each_sandbox(
+    demo: Demo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_batch, "CREATE_S", 0.05)
+    assert demo.begin("--sandboxes", "2", backend=SilentBackend()) == ExitCode.PARTLY_FAILED
+    text = (demo.folder / "errors.log").read_text()
+    assert text.count("has not answered in 0.05 s") == 2

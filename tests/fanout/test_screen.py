@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 from rich.console import Console, RenderableType
 
-from Daddy.fanout.estimate import TaskCost, estimate_lines, live_cap, stated_cost
+from Daddy.fanout.estimate import ProgramCost, concurrency_limit, estimate_lines, stated_cost
 from Daddy.fanout.fanout_screen import change_line, choose_rows, draw_live, draw_summary
 from Daddy.fanout.fanout_settings import RATES, FanoutSettings, settings_from, split_batches
 from Daddy.fanout.fanout_state import FanoutState, SandboxRow
@@ -113,12 +113,16 @@ def test_a_run_without_a_result_has_a_summary() -> None:
 
 def test_each_bound_of_the_live_sandboxes_decides_and_is_named() -> None:
     def cap(workers: int | None, sandboxes: int, cores: int, free_mb: int) -> tuple[int, str]:
-        return live_cap(workers, sandboxes, cores, free_mb * MIB, 512)
+        return concurrency_limit(
+            workers, sandboxes, cores, free_mb * MIB, ProgramCost(5.7, 512, "stated")
+        )
 
-    assert cap(None, 25, 2, 10_000)[0] == 8
+    assert cap(None, 25, 2, 20_000) == (25, "there are 25")
+    assert cap(None, 1000, 8, 200_000) == (200, "200 is the most on one machine")
+    assert cap(None, 1000, 2, 200_000) == (105, "more would not end in time (cores: 2)")
     assert cap(None, 3, 2, 10_000) == (3, "there are 3")
     assert cap(20, 50, 2, 20_000) == (20, "--workers 20")
-    assert cap(500, 1000, 2, 200_000) == (200, "200 is the most on one machine")
+    assert cap(500, 1000, 8, 200_000) == (200, "200 is the most on one machine")
     assert cap(20, 50, 2, 2_000) == (3, "2,000 MiB are free, 512 MiB each")
     assert cap(20, 50, 2, 10)[0] == 1
 
@@ -133,7 +137,7 @@ def test_the_estimate_shows_its_arithmetic() -> None:
 
 
 def test_short_programs_are_bound_by_the_starts_of_sandboxes() -> None:
-    _, here, _ = estimate_lines(25_000, TaskCost(0.01, 64, "stated"), 2)
+    _, here, _ = estimate_lines(25_000, ProgramCost(0.01, 64, "stated"), 2)
     assert here == "here: 11 min (25,000 / 35 starts a second)"
 
 

@@ -104,12 +104,18 @@ def test_the_results_are_the_local_ones_though_a_worker_was_killed(
     assert until(lambda: not _alive(cluster))
 
 
-def test_ctrl_c_cancels_the_jobs(demo: Demo, cluster: Cluster) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("engine", ["slurm", "dask"])
+def test_a_stop_cancels_the_jobs(
+    demo: Demo, cluster: Cluster, engine: str, number: signal.Signals
+) -> None:
+    if engine == "dask":
+        pytest.importorskip("dask_jobqueue", reason="the extra scale is not installed")
     demo.task.write_text(SLOW_TASK.replace("0.5", "600"))
-    child = demo.start("slurm")
+    child = demo.start(engine)
     try:
-        assert until(lambda: (1, "running") in demo.states("slurm"), 60)
-        child.send_signal(signal.SIGINT)
+        assert until(lambda: (1, "running") in demo.states(engine), 60)
+        child.send_signal(number)
         out, _ = child.communicate(timeout=PATIENCE_S)
     finally:
         child.kill()

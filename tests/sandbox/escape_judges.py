@@ -73,7 +73,7 @@ def over_time(host: Host, played: Played) -> str:
 
 
 def over_output(host: Host, played: Played) -> str:
-    size = max(len(part) for o in played.outcomes for part in (o.stdout, o.stderr, o.result))
+    size = max(len(part) for o in played.outcomes for part in (o.stdout, o.stderr, o.fd3_output))
     return f"{size} bytes reached the host" if size > 64 * 1024 else ""
 
 

@@ -136,7 +136,7 @@ class Played:
 
     def add(self, outcome: Outcome) -> None:
         self.outcomes.append(outcome)
-        output = b" ".join((outcome.stdout, outcome.stderr, outcome.result))
+        output = b" ".join((outcome.stdout, outcome.stderr, outcome.fd3_output))
         self.text += f"{output.decode(errors='replace')} [{outcome.ending}: {outcome.exit_code}]\n"
 
 

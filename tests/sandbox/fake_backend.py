@@ -19,12 +19,13 @@ LIMITS = Limits()
 
 
 class FakeSandbox:
-    """Runs the words of the test: ``hold``, ``die``, ``loop``, ``sicken`` and ``true``."""
+    """Runs the words of the test: ``hold``, ``die``, ``loop`` and ``true``."""
 
-    def __init__(self, backend: "FakeBackend", number: int) -> None:
+    def __init__(self, backend: "FakeBackend", number: int, lifetime_s: float) -> None:
         self.backend, self.number = backend, number
         self.ended = asyncio.Event()
-        self.running, self.sick = 0, False
+        self.running = 0
+        asyncio.get_running_loop().call_later(lifetime_s, self.end)
 
     async def run(
         self, command: Command, limits: Limits = LIMITS, on_line: OnLine | None = None
@@ -47,11 +48,9 @@ class FakeSandbox:
         if word == "die":
             self.end()
             raise SandboxError(f"sandbox {self.number} ended")
-        self.sick = self.sick or word == "sicken"
-        if word in ("loop", "sicken"):
+        if word == "loop":
             return Outcome("timed out", -9)
-        code = int(self.sick)
-        return Outcome("exited", code, stdout=str(self.number).encode())
+        return Outcome("exited", 0, stdout=str(self.number).encode())
 
     async def wait_for_the_test(self) -> None:
         waits = [asyncio.ensure_future(e.wait()) for e in (self.backend.gate, self.ended)]
@@ -79,7 +78,10 @@ class FakeSandbox:
 
 
 class FakeBackend:
-    """Makes fake sandboxes; `gate` ends the held commands, `failures` are raised first."""
+    """Makes fake sandboxes; `gate` ends the held commands, `failures` are raised first.
+
+    Until `creatable` no creation ends; a `stubborn` one does not end when it is cancelled either.
+    """
 
     name = "fake"
 
@@ -87,6 +89,7 @@ class FakeBackend:
         self.gate, self.creatable, self.closable = (asyncio.Event() for _ in range(3))
         self.creatable.set()
         self.closable.set()
+        self.stubborn = False
         self.failures: list[BaseException] = []
         self.live: set[FakeSandbox] = set()
         self.ran: Counter[tuple[str, ...]] = Counter()
@@ -100,13 +103,18 @@ class FakeBackend:
         self.most_creating = max(self.most_creating, self.creating)
         try:
             await asyncio.sleep(0)
-            await self.creatable.wait()
+            while not self.creatable.is_set():
+                try:
+                    await self.creatable.wait()
+                except asyncio.CancelledError:
+                    if not self.stubborn:
+                        raise
             if self.failures:
                 raise self.failures.pop(0)
         finally:
             self.creating -= 1
         self.made += 1
-        sandbox = FakeSandbox(self, self.made)
+        sandbox = FakeSandbox(self, self.made, spec.lifetime_s)
         self.live.add(sandbox)
         self.most_live = max(self.most_live, len(self.live))
         return sandbox

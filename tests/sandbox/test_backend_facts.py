@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from Daddy.core.errors import SandboxError
-from Daddy.sandbox.backend_facts import read_backend_facts
+from Daddy.sandbox.backend_facts import open_backend, read_backend_facts
 from Daddy.sandbox.choose_backend import choose_backend
 from tests.components import program
 
@@ -60,3 +60,8 @@ def test_an_engine_that_answers_and_a_key_are_known_and_the_key_is_not_kept(
     assert facts.docker
     assert facts.keys == {"DAYTONA_API_KEY"}
     assert "dtn_secret" not in repr(facts)
+
+
+@pytest.mark.parametrize("name", ["docker", "daytona"])
+def test_sandboxes_that_outlive_their_program_get_the_label_of_the_run(name: str) -> None:
+    assert vars(open_backend(name, "fanout-1"))["_run"] == "fanout-1"

@@ -132,7 +132,7 @@ def test_both_outputs_come_back_byte_for_byte(backend: Backend) -> None:
     outcome = run(backend, Command(python=code))
     assert outcome.stdout == bytes(range(256)) * 9
     assert outcome.stderr == bytes(range(255, -1, -1))
-    assert (outcome.result, outcome.lost_bytes) == (b"", 0)
+    assert (outcome.fd3_output, outcome.lost_bytes) == (b"", 0)
 
 
 def test_the_figures_of_a_command_are_plausible(backend: Backend) -> None:
@@ -179,7 +179,7 @@ def test_the_result_comes_by_a_descriptor_of_its_own(backend: Backend) -> None:
     from_python = run(backend, Command(python=code))
     for outcome in (from_shell, from_python):
         assert outcome.stdout == b"log\n"
-        assert outcome.result == (b"" if lacks(backend, "result") else b"value\n")
+        assert outcome.fd3_output == (b"" if lacks(backend, "result") else b"value\n")
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def test_output_over_its_limit_is_dropped_and_counted(backend: Backend, descript
         return
     code = f"import os\nfor _ in range(100): os.write({descriptor}, b'x' * 1000)"
     outcome = run(backend, Command(python=code), Limits(time_s=PATIENCE_S, output_bytes=1500))
-    kept = {1: outcome.stdout, 2: outcome.stderr, 3: outcome.result}
+    kept = {1: outcome.stdout, 2: outcome.stderr, 3: outcome.fd3_output}
     assert kept.pop(descriptor) == b"x" * 1500
     assert set(kept.values()) == {b""}
     assert (outcome.ending, outcome.exit_code, outcome.lost_bytes) == ("exited", 0, 98_500)

@@ -13,9 +13,7 @@ from Daddy.sandbox.sandbox_interfaces import Command, CreationRefusedError, Sand
 from tests.patience import PATIENCE_S
 from tests.sandbox.fake_backend import FakeBackend
 
-TRUE, HOLD, DIE, LOOP, SICKEN = (
-    Command(argv=(word,)) for word in ("true", "hold", "die", "loop", "sicken")
-)
+TRUE, HOLD, DIE, LOOP = (Command(argv=(word,)) for word in ("true", "hold", "die", "loop"))
 Story = Callable[[FakeBackend], Awaitable[None]]
 
 
@@ -90,13 +88,11 @@ def test_warm_sandboxes_are_there_before_the_first_command() -> None:
 
 def test_a_dead_sandbox_fails_its_command_once_and_is_replaced() -> None:
     async def story(backend: FakeBackend) -> None:
-        told: list[str] = []
-        async with SandboxPool(backend, size=1, report=told.append) as pool:
+        async with SandboxPool(backend, size=1) as pool:
             with pytest.raises(SandboxError, match="sandbox 1 ended"):
                 await pool.run(DIE)
             assert (await pool.run(TRUE)).stdout == b"2"
         assert backend.ran["die",] == 1
-        assert told == ["sandbox 1 is replaced: sandbox 1 ended"]
 
     play(story)
 
@@ -111,26 +107,13 @@ def test_a_warm_pool_makes_up_for_a_dead_sandbox_without_a_caller() -> None:
     play(story)
 
 
-def test_a_sandbox_that_fails_its_check_after_a_killed_command_is_replaced() -> None:
-    async def story(backend: FakeBackend) -> None:
-        async with SandboxPool(backend, size=1) as pool:
-            await pool.run(LOOP)
-            assert (await pool.run(TRUE)).stdout == b"1"
-            await pool.run(SICKEN)
-            assert (await pool.run(TRUE)).stdout == b"2"
-
-    backend = play(story)
-    assert backend.most_live == 1, "the replacement came after the end of the first"
-
-
-def test_a_sandbox_being_checked_runs_nothing_else() -> None:
+def test_a_sandbox_that_ended_a_command_by_force_is_used_again() -> None:
     async def story(backend: FakeBackend) -> None:
         async with SandboxPool(backend, size=1) as pool:
             await asyncio.gather(*(pool.run(LOOP) for _ in range(30)))
+            assert (await pool.run(TRUE)).stdout == b"1"
 
-    backend = play(story)
-    assert backend.ran["true",] > 0
-    assert backend.most_in_one == 1
+    assert play(story).most_in_one == 1
 
 
 def test_files_of_a_caller_are_not_there_for_the_next_one(tmp_path: Path) -> None:
@@ -139,6 +122,38 @@ def test_files_of_a_caller_are_not_there_for_the_next_one(tmp_path: Path) -> Non
             async with pool.lease() as sandbox:
                 await sandbox.put(tmp_path, "/files/x")
                 assert (await sandbox.run(TRUE)).stdout == b"1"
+            assert (await pool.run(TRUE)).stdout == b"2"
+
+    play(story)
+
+
+@pytest.mark.parametrize("call", ["put", "close"])
+def test_a_sandbox_changed_during_a_command_is_not_there_for_the_next_one(call: str) -> None:
+    async def story(backend: FakeBackend) -> None:
+        async with SandboxPool(backend, size=1) as pool:
+            async with pool.lease() as sandbox:
+                running = asyncio.create_task(sandbox.run(HOLD))
+                await until(lambda: backend.ran["hold",])
+                change = sandbox.put(Path("x"), "/files/x") if call == "put" else sandbox.close()
+                changing = asyncio.create_task(change)
+                backend.closable.clear()
+                await asyncio.sleep(0)
+                backend.gate.set()
+                await running
+                backend.closable.set()
+                await changing
+            assert (await pool.run(TRUE)).stdout == b"2"
+
+    play(story)
+
+
+def test_a_call_that_failed_ends_its_sandbox_though_later_ones_succeed(tmp_path: Path) -> None:
+    async def story(backend: FakeBackend) -> None:
+        async with SandboxPool(backend, size=1) as pool:
+            async with pool.lease() as sandbox:
+                with pytest.raises(SandboxError, match="nothing to get"):
+                    await sandbox.get("/tmp/x", tmp_path)
+                await sandbox.run(TRUE)
             assert (await pool.run(TRUE)).stdout == b"2"
 
     play(story)
@@ -202,6 +217,33 @@ def test_a_cancelled_command_ends_its_sandbox_and_a_cancelled_caller_leaves_the_
             running.cancel()
             assert (await last).stdout == b"2"
         assert backend.ran["hold",] == 1
+
+    play(story)
+
+
+def test_a_caller_cancelled_as_a_sandbox_becomes_free_does_not_get_it() -> None:
+    async def story(backend: FakeBackend) -> None:
+        async with SandboxPool(backend, size=1) as pool:
+            async with pool.lease():
+                callers = [asyncio.create_task(pool.run(TRUE)) for _ in range(2)]
+                await until(lambda: pool.state().waiting == 2)
+                callers[0].cancel()
+            assert (await callers[1]).stdout == b"1"
+        assert backend.ran["true",] == 1
+
+    play(story)
+
+
+def test_a_caller_cancelled_as_the_pool_closes_is_cancelled() -> None:
+    async def story(backend: FakeBackend) -> None:
+        pool = SandboxPool(backend, size=1)
+        async with pool.lease():
+            caller = asyncio.create_task(pool.run(TRUE))
+            await until(lambda: pool.state().waiting)
+            caller.cancel()
+            await pool.close()
+        with pytest.raises(asyncio.CancelledError):
+            await caller
 
     play(story)
 
@@ -319,6 +361,17 @@ def test_a_sandbox_ends_at_its_lifetime_also_in_the_middle_of_a_command() -> Non
     play(story)
 
 
+def test_a_sandbox_too_old_for_a_command_is_replaced() -> None:
+    async def story(backend: FakeBackend) -> None:
+        async with SandboxPool(backend, SandboxSpec(lifetime_s=3600), size=1, warm=1) as pool:
+            pool._idle[0].made_at -= 1800
+            for need_s, number in ((1000, 1), (3600, 2), (3600, 2)):
+                async with pool.lease(need_s) as sandbox:
+                    assert sandbox.number == number
+
+    assert play(story).most_live == 1
+
+
 def test_a_command_longer_than_a_lifetime_is_refused_at_once() -> None:
     async def story(backend: FakeBackend) -> None:
         async with SandboxPool(backend, SandboxSpec(lifetime_s=5), size=1) as pool:
@@ -377,19 +430,88 @@ def test_a_cancelled_close_still_ends_everything() -> None:
     play(story)
 
 
-def test_a_sandbox_that_cannot_be_closed_is_reported_and_the_others_end() -> None:
+@pytest.mark.parametrize("answers", [True, False])
+def test_a_sandbox_that_cannot_be_closed_is_reported_and_the_others_end(answers: bool) -> None:
     async def story(backend: FakeBackend) -> None:
         told: list[str] = []
-        async with SandboxPool(backend, size=3, warm=3, report=told.append):
+        async with SandboxPool(backend, size=3, warm=3, report=told.append, close_s=0.01):
             stuck = next(iter(backend.live))
 
             async def fail() -> None:
                 stuck.end()
-                raise SandboxError("no answer")
+                if not answers:
+                    await asyncio.Event().wait()
+                raise OSError("no such process")
 
             stuck.close = fail  # type: ignore[method-assign]
-        assert len(told) == 1
-        assert "could not be closed" in told[0]
+        (sentence,) = told
+        assert ("no such process" if answers else "no answer in 0.01 s") in sentence
+
+    play(story)
+
+
+def test_a_sandbox_that_does_not_end_gives_its_place_away_in_the_end() -> None:
+    async def story(backend: FakeBackend) -> None:
+        async with SandboxPool(backend, size=1, close_s=0.01) as pool:
+            backend.closable.clear()
+            with pytest.raises(SandboxError):
+                await pool.run(DIE)
+            assert pool.state().ending == 1
+            assert (await pool.run(TRUE)).stdout == b"2"
+            backend.closable.set()
+
+    play(story)
+
+
+@pytest.mark.parametrize("stubborn", [False, True])
+def test_a_creation_that_hangs_fails_its_callers_and_what_it_makes_later_ends(
+    stubborn: bool,
+) -> None:
+    async def story(backend: FakeBackend) -> None:
+        backend.creatable.clear()
+        backend.stubborn = stubborn
+        async with SandboxPool(backend, size=1, create_s=0.01) as pool:
+            with pytest.raises(SandboxError, match=r"fake has not answered in 0\.01 s") as raised:
+                await pool.run(TRUE)
+            assert "3 sandboxes in a row" in raised.value.message
+            assert raised.value.fix
+            assert pool.state().live == 0
+            assert backend.creating == (3 if stubborn else 0)
+            backend.creatable.set()
+            assert (await pool.run(TRUE)).exit_code == 0
+            await until(lambda: len(backend.live) == 1 and not backend.creating)
+            assert pool.state().live == 1
+        assert backend.made == (4 if stubborn else 1)
+
+    play(story)
+
+
+def test_files_that_are_never_put_end_their_sandbox() -> None:
+    async def story(backend: FakeBackend) -> None:
+        async def prepare(sandbox: Sandbox) -> None:
+            await asyncio.Event().wait()
+
+        async with SandboxPool(backend, size=1, prepare=prepare, create_s=0.01) as pool:
+            with pytest.raises(SandboxError, match="has not answered"):
+                await pool.run(TRUE)
+            await until(lambda: not backend.live)
+
+    assert play(story).made == 3
+
+
+def test_closing_does_not_wait_for_ever_for_a_creation_that_hangs() -> None:
+    async def story(backend: FakeBackend) -> None:
+        backend.creatable.clear()
+        backend.stubborn = True
+        pool = SandboxPool(backend, size=1, close_s=0.01)
+        caller = asyncio.create_task(pool.run(TRUE))
+        await until(lambda: backend.creating)
+        await pool.close()
+        with pytest.raises(SandboxError, match="closed"):
+            await caller
+        backend.creatable.set()
+        await until(lambda: backend.made and not backend.live)
+        await until(lambda: pool.state().live == 0)
 
     play(story)
 

@@ -99,7 +99,7 @@ def test_five_hundred_commands_run_on_ten_sandboxes_each_alone(counter: Counter)
         code = "import os; os.write(3, b'{0}')"
         commands = [Command(python=code.format(index)) for index in range(500)]
         outcomes = await asyncio.gather(*(pool.run(command, LONG) for command in commands))
-        assert [int(outcome.result) for outcome in outcomes] == list(range(500))
+        assert [int(outcome.fd3_output) for outcome in outcomes] == list(range(500))
 
     play(counter, story, size=10)
     assert (counter.most_in_one, counter.most_running) == (1, 10)

@@ -11,11 +11,12 @@ from Daddy.sandbox.pool_plan import (
     LONGEST_RETRY_AFTER_S,
     LONGEST_WAIT_S,
     MOST_AT_ONCE,
+    YOUNG_S,
     CreationPace,
     PoolState,
     Usage,
-    judge_age,
-    judge_return,
+    decide_reuse,
+    lives_long_enough,
     plan_step,
 )
 
@@ -23,9 +24,7 @@ PACE = CreationPace()
 
 
 def action(state: PoolState, pace: CreationPace = PACE, now: float = 0.0) -> str:
-    step = plan_step(state, pace, now)
-    assert step.reason
-    return step.action
+    return plan_step(state, pace, now).action
 
 
 def test_a_waiting_caller_gets_an_idle_sandbox_before_another_is_made() -> None:
@@ -159,25 +158,19 @@ def test_no_step_breaks_a_bound(state: PoolState, pace: CreationPace, now: float
 
 
 @pytest.mark.parametrize(
-    ("usage", "expected"),
-    [
-        (Usage(), "keep"),
-        (Usage(killed="timed out"), "check"),
-        (Usage(failed="it ended"), "replace"),
-        (Usage(interrupted=True), "replace"),
-        (Usage(kept_files=True), "replace"),
-        (Usage(persistent=True), "replace"),
-        (Usage(killed="timed out", kept_files=True), "replace"),
-    ],
+    "left", [Usage(unfinished=1), Usage(kept_files=True), Usage(persistent=True)]
 )
-def test_a_returned_sandbox_is_used_again_only_if_nothing_is_left_in_it(
-    usage: Usage, expected: str
-) -> None:
-    judgement = judge_return(usage)
-    assert judgement.action == expected
-    assert judgement.reason
+def test_a_returned_sandbox_is_used_again_only_if_nothing_is_left_in_it(left: Usage) -> None:
+    assert decide_reuse(Usage())
+    assert not decide_reuse(left)
 
 
-def test_a_sandbox_that_would_end_during_the_command_is_replaced() -> None:
-    assert judge_age(age_s=50, lifetime_s=60, need_s=10).action == "keep"
-    assert judge_age(age_s=51, lifetime_s=60, need_s=10).action == "replace"
+def test_a_sandbox_that_would_end_during_the_command_is_not_lent() -> None:
+    assert lives_long_enough(age_s=50, lifetime_s=60, need_s=10)
+    assert not lives_long_enough(age_s=51, lifetime_s=60, need_s=10)
+
+
+def test_a_new_sandbox_is_lent_for_its_whole_lifetime() -> None:
+    """Otherwise the pool would make and close sandboxes for ever."""
+    assert lives_long_enough(age_s=YOUNG_S, lifetime_s=60, need_s=60)
+    assert not lives_long_enough(age_s=2 * YOUNG_S, lifetime_s=60, need_s=60)

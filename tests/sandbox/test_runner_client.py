@@ -25,7 +25,7 @@ OUTCOME = {
     "ending": "exited", "exit_code": 0, "lost_bytes": 0, "seconds": 0.1, "cpu_seconds": 0.1,
     "peak_mb": 1, "bytes": 0,
 }  # fmt: skip
-KEPT = {"stdout": bytearray(b"o"), "stderr": bytearray(b"e"), "result": bytearray(b"r")}
+KEPT = {"stdout": bytearray(b"o"), "stderr": bytearray(b"e"), "fd3_output": bytearray(b"r")}
 FAKE = """
 import json, sys
 def say(header, data=b""):

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _MOST_LOST = 64 << 20
 """Bytes of output over the limit after which a command is killed."""
 _CHUNK_BYTES = 64 * 1024
-_STREAMS = ("stdout", "stderr", "result")
+_STREAMS = ("stdout", "stderr", "fd3_output")
 _NEW = kernel.NEW_PIDS | kernel.NEW_MOUNTS | kernel.NEW_IPC
 _NICE = 10
 """Niceness of commands: else the runner would have to wait for a core while they take memory."""

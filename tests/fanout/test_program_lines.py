@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from Daddy.fanout.task_lines import LONGEST_LINE, TaskReport
+from Daddy.fanout.program_lines import LONGEST_LINE, ProgramReport
 
 
-def report_of(*lines: object) -> TaskReport:
-    report = TaskReport()
+def report_of(*lines: object) -> ProgramReport:
+    report = ProgramReport()
     for line in lines:
         report.add_line(line if isinstance(line, str) else json.dumps(line))
     return report

@@ -19,7 +19,7 @@ LONGEST_LINE = 4096
 
 
 @dataclass(slots=True)
-class TaskReport:
+class ProgramReport:
     """Holds the claims of one program so far; `average` is the mean of the last 100 episodes."""
 
     episode: int = 0
