@@ -3,12 +3,11 @@
 An image of Debian is made of its packages without Docker or root: apt resolves them with a
 configuration, lists and an empty package database of its own, so the host's stay as they are, and
 ``dpkg-deb -x`` unpacks them. The scripts of packages do not run. It is kept in the cache folder
-under a hash of all names and versions.
+under its name, beside a list of its packages.
 """
 
 import contextlib
 import fcntl
-import hashlib
 import os
 import re
 import shutil
@@ -190,7 +189,7 @@ def follow_links(root: Path, name: str) -> str:
 
 
 def _find_or_make(name: str, rest: str, folder: Path, say: Say) -> Path:
-    """Return the folder of a Debian image; the link of its name tells that it is complete."""
+    """Return the folder of a Debian image, which is moved there once it is complete."""
     release, *packages = re.split(r"\+(?=[a-z0-9])", rest)
     if release not in RELEASES:
         known = " or ".join(f"debian:{number}" for number in RELEASES)
@@ -199,12 +198,12 @@ def _find_or_make(name: str, rest: str, folder: Path, say: Say) -> Path:
         if not _PACKAGE.fullmatch(package) or len(name) > _NAME_LENGTH:
             shown = printable_line(package, 40)
             raise ConfigError(f"{shown!r} cannot name a package", "separate the names by +")
-    link = folder / name.replace(":", "-")
-    if not link.exists():
+    image = folder / name.replace(":", "-")
+    if not image.exists():
         with _locked(folder, say):
-            if not link.exists():
-                _make(link, release, sorted({*_BASE, *packages}), say)
-    return link.resolve(strict=True)
+            if not image.exists():
+                _make(image, release, sorted({*_BASE, *packages}), say)
+    return image
 
 
 @contextlib.contextmanager
@@ -222,28 +221,20 @@ def _locked(folder: Path, say: Say) -> Iterator[None]:
         yield
 
 
-def _make(link: Path, release: str, packages: Sequence[str], say: Say) -> None:
-    work = link.parent / f".making-{new_token()}"
+def _make(image: Path, release: str, packages: Sequence[str], say: Say) -> None:
+    work = image.parent / f".making-{new_token()}"
     work.mkdir()
     try:
         _check_space(work, _START_MIB)
         apt = _write_configuration(work, release)
-        say(f"{link.name} is not in {link.parent} yet; downloading package lists")
+        say(f"{image.name} is not in {image.parent} yet; downloading package lists")
         _run_watched([*apt, "update"], work, "package lists", say)
         files = _resolve(apt, work, packages, release, say)
-        made = link.parent / f"debian-{release}-{_hash(files)}"
-        if not made.exists():
-            _download_and_unpack(apt, work, packages, files, say)
-            (work / "image").rename(made)
-        (work / "link").symlink_to(made.name)
-        (work / "link").replace(link)
-        say(f"{link.name} is made; to make it anew with newer packages remove {link} and {made}")
+        _download_and_unpack(apt, work, packages, files, say)
+        (work / "image").rename(image)
+        say(f"{image.name} is made; to make it anew with newer packages remove {image}")
     finally:
         shutil.rmtree(work, ignore_errors=True)
-
-
-def _hash(files: Sequence[str]) -> str:
-    return hashlib.sha256("\n".join(sorted(files)).encode()).hexdigest()[:16]
 
 
 def _write_configuration(work: Path, release: str) -> list[str]:

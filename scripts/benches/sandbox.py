@@ -70,56 +70,39 @@ def run(quick: bool, peers: str = "present") -> dict[str, object]:
         _install()
     absent = {name: text for name in _PACKAGES if (text := _missing(name))}
     names = ["fork_only", *(name for name in _ISOLATES if name not in absent)]
-    measured = [_round(names, seconds, number + 1, rounds) for number in range(rounds)]
-    rates = {name: [each[name]["per_s"] for each in measured] for name in ("ours", *names)}
+    measured = [_round(names, seconds, f"{n + 1}/{rounds}") for n in range(rounds)]
     live = asyncio.run(_measure_live(QUICK_LIVE if quick else LIVE))
-    ours = {
-        key: round(median(each["ours"][key] for each in measured), 2)
-        for key in ("cpu_ms", "start_ms")
-    }
+
+    def middle(name: str, key: str = "per_s") -> float:
+        return round(median(each[name][key] for each in measured), 2)
+
+    def compare(name: str) -> dict[str, object]:
+        times = median(each["ours"]["per_s"] / each[name]["per_s"] for each in measured)
+        return {"per_s": middle(name), "isolates": _ISOLATES[name], "times": round(times, 1)}
+
+    ours = {key: middle("ours", key) for key in ("per_s", "cpu_ms", "start_ms")}
     return {
         "concurrency": CONCURRENCY,
-        "ours": {"per_s": round(median(rates["ours"]), 1), **ours, "mib": live["mib"]},
+        "ours": {**ours, "mib": live["mib"]},
         "live": live,
-        "fork_only": {"per_s": round(median(rates["fork_only"]), 1)},
-        "peers": {
-            name: absent.get(name)
-            or {
-                "per_s": round(median(rates[name]), 1),
-                "isolates": text,
-                "times": round(
-                    median(a / b for a, b in zip(rates["ours"], rates[name], strict=True)), 1
-                ),
-            }
-            for name, text in _ISOLATES.items()
-        },
+        "fork_only": {"per_s": middle("fork_only")},
+        "peers": {name: absent.get(name) or compare(name) for name in _ISOLATES},
         "rounds": rounds,
     }
 
 
-def _round(
-    names: list[str], seconds: float, number: int, rounds: int
-) -> dict[str, dict[str, float]]:
+def _round(names: list[str], seconds: float, number: str) -> dict[str, dict[str, float]]:
     """Measure each contender once; print it at once."""
-    found = {"ours": asyncio.run(_measure_ours(seconds))}
-    _print_rate(found, "ours", number, rounds)
-    for name in names:
-        found[name] = _measure_peer(name, seconds)
-        _print_rate(found, name, number, rounds)
+    found = {}
+    for name in ("ours", *names):
+        ours = name == "ours"
+        found[name] = asyncio.run(_measure_ours(seconds)) if ours else _measure_peer(name, seconds)
+        print(f"  round {number}  {name:<12} {found[name]['per_s']:7.1f}/s", flush=True)
     return found
 
 
-def _print_rate(found: dict[str, dict[str, float]], name: str, number: int, rounds: int) -> None:
-    print(f"  round {number}/{rounds}  {name:<12} {found[name]['per_s']:7.1f}/s", flush=True)
-
-
 def _measure_peer(name: str, seconds: float) -> dict[str, float]:
-    job = {
-        "source": SNIPPET,
-        "expected": EXPECTED,
-        "seconds": seconds,
-        "concurrency": CONCURRENCY,
-    }
+    job = {"source": SNIPPET, "expected": EXPECTED, "seconds": seconds, "concurrency": CONCURRENCY}
     done = subprocess.run(
         [_python(name), str(_DRIVER), name],
         input=json.dumps(job),

@@ -144,16 +144,14 @@ def test_an_ordinary_user_makes_an_image_without_touching_the_hosts_lists(
 
     as_ordinary_user(make)
     assert sorted(path.name for path in lists.glob("*")) == before
-    (packages,) = open_folder.glob("debian-13-*/packages")
+    packages = open_folder / "debian-13+mount" / "packages"
     listed = packages.read_text().split()
     assert {"mount", "python3", "bash"} <= {line.split("_")[0] for line in listed}
-    assert packages.parent.name == f"debian-13-{images._hash(listed)}"
     modes = {path: path.lstat().st_mode for path in (packages.parent / "root").rglob("*")}
     assert packages.parent / "root/usr/bin/mount" in modes
     regular = [path for path, mode in modes.items() if stat.S_ISREG(mode) and mode & 0o6000]
     assert regular == []
-    made_names = {".lock", "debian-13+mount", packages.parent.name}
-    assert {path.name for path in open_folder.iterdir()} == made_names
+    assert {path.name for path in open_folder.iterdir()} == {".lock", "debian-13+mount"}
 
 
 @pytest.mark.parametrize("name", ["no-such-package", "t.ux"])
@@ -346,9 +344,8 @@ def test_a_cached_image_needs_neither_apt_nor_network(
 
 
 def cache_by_hand(folder: Path) -> None:
-    root = folder / "debian-13-0" / "root"
+    root = folder / NAME.replace(":", "-") / "root"
     make_root(root, {"usr/bin/python3": "python3.13"}, ("usr/bin/python3.13",))
-    (folder / NAME.replace(":", "-")).symlink_to("debian-13-0")
 
 
 def test_the_second_of_two_waits_for_the_first(
@@ -374,7 +371,7 @@ def test_the_second_of_two_waits_for_the_first(
 
 def test_root_is_told_which_folder_its_sandboxes_may_not_enter(open_folder: Path) -> None:
     cache_by_hand(open_folder)
-    root = open_folder / "debian-13-0" / "root"
+    root = open_folder / NAME.replace(":", "-") / "root"
     open_folder.chmod(0o700)
     if os.getuid() == 0:
         with pytest.raises(ConfigError, match=f"may not enter {open_folder}") as raised:
