@@ -27,12 +27,14 @@ def reserve_user(
     lock_file: Path = LOCK_FILE, candidates: Iterable[int] = range(FIRST_USER, LAST_USER + 1)
 ) -> int:
     """Reserve an id without account, process or owner. Raises SandboxError if none is free."""
-    running, owned = _users_of_processes(), _subordinate_ids(_SUBORDINATE)
+    owned = _subordinate_ids(_SUBORDINATE)
     for user in candidates:
-        taken = user in _held or user in running or any(user in ids for ids in owned)
-        if not taken and not _has_account(user) and _lock(lock_file, user):
+        taken = user in _held or any(user in ids for ids in owned) or _has_account(user)
+        if not taken and _lock(lock_file, user):
             _held.add(user)
-            return user
+            if user not in _users_of_processes():  # another host may have just let go of it
+                return user
+            release_user(user, lock_file)
     raise SandboxError(
         f"no user id from {FIRST_USER} to {LAST_USER} is free for a sandbox",
         "end sandboxes of other runs, or start as an ordinary user",

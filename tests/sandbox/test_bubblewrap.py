@@ -356,3 +356,21 @@ def test_memory_that_copies_share_counts_once() -> None:
 
 def test_shared_anonymous_memory_is_refused() -> None:
     assert run(python(ANONYMOUS)).stdout == b"refused\n"
+
+
+FILTERS = """
+import ctypes, os
+libc = ctypes.CDLL(None, use_errno=True)
+class Program(ctypes.Structure):
+    _fields_ = [("length", ctypes.c_ushort), ("code", ctypes.c_void_p)]
+code = ctypes.create_string_buffer(bytes.fromhex("060000000000ff7f"))  # allow all
+program = ctypes.byref(Program(1, ctypes.cast(code, ctypes.c_void_p)))
+call = {"x86_64": 317, "aarch64": 277}[os.uname().machine]
+print(libc.prctl(22, 2, program, 0, 0), ctypes.get_errno())
+print(libc.syscall(call, 1, 0, program), ctypes.get_errno())
+"""
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+def test_a_command_can_install_no_filter_of_its_own(persistent: bool) -> None:
+    assert run(python(FILTERS), persistent=persistent).stdout == b"-1 1\n-1 1\n"

@@ -62,7 +62,7 @@ CALLS = {
     "clone": (56, 220), "clone3": (435, 435), "socket": (41, 198), "socketpair": (53, 199),
     "fcntl": (72, 25), "setsockopt": (54, 208), "mmap": (9, 222), "prlimit64": (302, 261),
 }  # fmt: skip
-ORDINARY = ["read", "write", "openat", "execve", "futex", "wait4", "kill", "prctl", "seccomp"]
+ORDINARY = ["read", "write", "openat", "execve", "futex", "wait4", "kill", "prctl"]
 WITH_RULES = [
     "clone", "clone3", "socket", "socketpair", "fcntl", "setsockopt", "mmap", "prlimit64",
 ]  # fmt: skip
@@ -115,6 +115,8 @@ def test_an_ordinary_call_is_allowed(machine: str, name: str) -> None:
         ("mmap", (0, 4096, 3, 0x22), ALLOWED),
         ("mmap", (0, 4096, 3, 0x01, 5), ALLOWED),
         ("mmap", (0, 1 << 21, 3, 0x40022), errno.EPERM),
+        ("prctl", (22, 2), errno.EPERM),
+        ("prctl", (15, 2), ALLOWED),
         ("prlimit64", (0, 7), ALLOWED),
         ("prlimit64", (1, 7), errno.EPERM),
     ],
@@ -133,7 +135,7 @@ def test_calls_of_another_abi_kill(machine: str) -> None:
 def test_the_runner_may_do_what_it_needs(machine: str) -> None:
     programs = build_filters(machine)
     assert programs
-    for name, arguments in [("mount", ()), ("memfd_create", ()), ("clone", (NEW_PIDS,))]:
+    for name, arguments in [("mount", ()), ("prctl", (22, 2)), ("clone", (NEW_PIDS,))]:
         number = number_of(machine, name)
         assert play(programs[0], number, arguments, ARCHITECTURE[machine]) == ALLOWED
 

@@ -77,3 +77,27 @@ def test_an_id_with_a_process_is_left_alone(tmp_path: Path) -> None:
     mine = os.getuid()
     with pytest.raises(SandboxError):
         reserve_user(tmp_path / "lock", [mine])
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can start a process of another user")
+def test_a_process_that_starts_before_the_lock_is_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another host takes an id, starts a sandbox and dies, all before this one takes its lock."""
+    started: list[subprocess.Popen[bytes]] = []
+    lock = unprivileged_user._lock
+
+    def lock_late(path: Path, user: int) -> bool:
+        if not started:
+            started.append(subprocess.Popen(["sleep", "600"], user=user, group=user, cwd="/"))
+        return lock(path, user)
+
+    monkeypatch.setattr(unprivileged_user, "_lock", lock_late)
+    try:
+        user = reserve_user(tmp_path / "lock", RANGE)
+        release_user(user, tmp_path / "lock")
+        assert user == RANGE[1]
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()

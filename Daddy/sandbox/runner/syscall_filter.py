@@ -89,6 +89,7 @@ _REFUSED: dict[str, tuple[int, int | None]] = {
 _REFUSED_TO_COMMANDS: dict[str, tuple[int, int | None]] = {
     "memfd_create": (319, 279),
     "mount": (165, 40),
+    "seccomp": (317, 277),  # a filter is kernel memory that nobody counts
 }
 
 
@@ -123,7 +124,10 @@ _RULES = [
     ),
 ]
 
-_RULES_OF_COMMANDS = [Rule((56, 220), _any_of(0, _NEW_NAMESPACES), EPERM)]  # clone
+_RULES_OF_COMMANDS = [
+    Rule((56, 220), _any_of(0, _NEW_NAMESPACES), EPERM),  # clone
+    Rule((157, 167), (Condition(0, _WORD, 22),), EPERM),  # prctl PR_SET_SECCOMP
+]
 
 
 def build_filters(machine: str) -> tuple[bytes, bytes] | None:
