@@ -41,7 +41,7 @@ class FakeDocker:
         self.environ = {**os.environ, "PATH": f"{self.program.parent}:{os.environ['PATH']}"}
 
     def made(self) -> list[dict[str, Any]]:
-        """Return the wishes of all containers that were ever made."""
+        """Return the settings of all containers that were ever made."""
         return [json.loads(path.read_text()) for path in sorted(self._folder.glob("made/*"))]
 
     def live(self) -> set[str]:
