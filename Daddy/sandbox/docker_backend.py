@@ -13,7 +13,12 @@ from collections.abc import Mapping
 from Daddy.core.errors import ConfigError, SandboxError
 from Daddy.core.humanize import printable_line
 from Daddy.core.name_validation import new_token
-from Daddy.core.run_subprocess import Completed, ProgramMissingError, run_command
+from Daddy.core.run_subprocess import (
+    Completed,
+    ProcessTimeoutError,
+    ProgramMissingError,
+    run_command,
+)
 from Daddy.sandbox.renewed_sandbox import RenewedSandbox
 from Daddy.sandbox.runner_client import RUNNER, RunnerSandbox, runner_argv, start_runner
 from Daddy.sandbox.sandbox_interfaces import Isolation, Sandbox, SandboxSpec
@@ -61,7 +66,7 @@ class DockerBackend:
         self._run, self._environ = run, environ
 
     def isolation(self) -> Isolation:
-        """Return what confines. Raises ConfigError without ``docker`` or its engine."""
+        """Return what confines. Raises ConfigError without ``docker`` or engine, SandboxError."""
         told = self._docker("context", "inspect", "--format", "{{.Endpoints.docker.Host}}")
         address = told.stdout.strip()
         if told.returncode or not address.startswith("unix://"):
@@ -126,6 +131,8 @@ class DockerBackend:
             return run_command(["docker", *arguments], _TIMEOUT_S, env=self._environ)
         except ProgramMissingError as error:
             raise ConfigError(f"--backend docker: {error.message}", _REMEDY) from None
+        except ProcessTimeoutError as error:
+            raise SandboxError(f"--backend docker: {error.message}", _REMEDY) from None
 
 
 class _Container:

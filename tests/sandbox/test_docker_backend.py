@@ -10,6 +10,7 @@ import pytest
 
 from Daddy.core.errors import ConfigError, ExitCode, SandboxError
 from Daddy.core.run_subprocess import run_command
+from Daddy.sandbox import docker_backend
 from Daddy.sandbox.docker_backend import DockerBackend, container_argv
 from Daddy.sandbox.sandbox_interfaces import Command, Limits, SandboxSpec
 from tests.components import absent, program
@@ -144,6 +145,18 @@ def test_without_docker_or_its_engine_nothing_starts(
         run_once()
     assert caught.value.message.endswith("connect"), "the first line alone"
     assert "\033" not in caught.value.message
+    assert "--backend bubblewrap" in caught.value.fix
+
+
+def test_an_engine_that_gives_no_answer_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_program(tmp_path, "exec sleep 1000000")
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setattr(docker_backend, "_TIMEOUT_S", 0.2)
+    with pytest.raises(SandboxError, match="no answer") as caught:
+        run_once()
+    assert caught.value.exit_code == ExitCode.NOT_CONFINED == 12
     assert "--backend bubblewrap" in caught.value.fix
 
 
