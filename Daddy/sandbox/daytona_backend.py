@@ -287,7 +287,7 @@ class _VendorProcess:
         """Close our socket at the end of a way; `RunnerSandbox` then reads the end."""
         try:
             await way
-        except Exception as error:  # noqa: BLE001 - of the SDK; told at the next call
+        except Exception as error:  # noqa: BLE001 - of the SDK; told if the start fails
             self._take_error(str(translate_error(error, self._account.key)))
         finally:
             self._ours.close()

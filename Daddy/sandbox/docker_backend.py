@@ -7,10 +7,11 @@ A container cannot make namespaces for each command, so a fresh sandbox is a new
 """
 
 import asyncio
+import contextlib
 import os
 from collections.abc import Mapping
 
-from Daddy.core.errors import ConfigError, SandboxError
+from Daddy.core.errors import ConfigError, DaddyError, SandboxError
 from Daddy.core.humanize import printable_line
 from Daddy.core.name_validation import new_token
 from Daddy.core.run_subprocess import (
@@ -109,7 +110,8 @@ class DockerBackend:
             return _Container(await start_runner(argv, "plain", env=self._environ), self, name)
         except BaseException:
             await asyncio.gather(creation, return_exceptions=True)
-            await asyncio.shield(asyncio.to_thread(self.remove, name))
+            with contextlib.suppress(DaddyError):
+                await asyncio.shield(asyncio.to_thread(self.remove, name))
             raise
 
     def _create(self, spec: SandboxSpec, name: str) -> None:

@@ -1,9 +1,12 @@
 """Docker's adapter with a stand-in for the program ``docker``; its flags by the real one."""
 
 import asyncio
+import json
 import shutil
+import socketserver
+import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import psutil
 import pytest
@@ -13,7 +16,7 @@ from Daddy.core.run_subprocess import run_command
 from Daddy.sandbox import docker_backend
 from Daddy.sandbox.docker_backend import DockerBackend, container_argv
 from Daddy.sandbox.sandbox_interfaces import Command, Limits, SandboxSpec
-from tests.components import absent, program
+from tests.components import program
 from tests.patience import PATIENCE_S, until
 from tests.sandbox.fake_docker import FakeDocker
 
@@ -68,17 +71,55 @@ def test_a_container_is_confined_used_and_removed(fake: FakeDocker) -> None:
     assert fake.live() == set()
 
 
-def test_the_real_docker_knows_each_flag(tmp_path: Path) -> None:
-    """It reads its command line before it asks an engine, which is not there."""
-    docker = shutil.which("docker") or absent("docker", "its command line is enough")
-    environ = {"PATH": "/usr/bin:/bin", "DOCKER_HOST": f"unix://{tmp_path}/absent.sock"}
-    for image in ("python:3-slim", "--privileged"):
-        argv = container_argv(SandboxSpec(image=image), "a-name", "run-7")
-        told = run_command([docker, *argv], PATIENCE_S, env=environ)
-        assert told.returncode
-        assert "absent.sock" in told.stderr or "invalid reference format" in told.stderr
-    wrong = run_command([docker, "create", "--no-such-flag", "x"], PATIENCE_S, env=environ)
-    assert "unknown flag" in wrong.stderr
+class Engine(socketserver.BaseRequestHandler):
+    """Answers the real ``docker create`` and keeps the body of its request."""
+
+    asked: ClassVar[list[dict[str, Any]]] = []
+
+    def handle(self) -> None:
+        stream = self.request.makefile("rwb")
+        while line := stream.readline():
+            size = 0
+            while header := stream.readline().strip().lower():
+                size = int(header.split()[1]) if header.startswith(b"content-length") else size
+            body, answer = stream.read(size), b'{"Id": "a-name"}'
+            if b"/containers/create" in line:
+                self.asked.append(json.loads(body))
+            head = "HTTP/1.1 200 OK\r\nApi-Version: 1.44\r\nContent-Type: application/json\r\n"
+            stream.write(f"{head}Content-Length: {len(answer)}\r\n\r\n".encode() + answer)
+            stream.flush()
+
+
+def test_the_real_docker_asks_its_engine_for_a_confined_container(tmp_path: Path) -> None:
+    if not (docker := shutil.which("docker")):
+        pytest.skip("no program docker; an engine is not needed")
+    environ = {"PATH": "/usr/bin:/bin", "DOCKER_HOST": f"unix://{tmp_path}/engine.sock"}
+    argv = [docker, *container_argv(SandboxSpec(), "a-name", "run-7")]
+    with socketserver.ThreadingUnixStreamServer(f"{tmp_path}/engine.sock", Engine) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        told = run_command(argv, PATIENCE_S, env=environ)
+        server.shutdown()
+    assert told.returncode == 0, told.stderr
+    config = Engine.asked.pop()
+    host = config["HostConfig"]
+    assert config["OpenStdin"]
+    assert config["StdinOnce"], "the container's input ends with that of docker start"
+    assert (config["User"], config["Entrypoint"]) == ("64000:64000", ["python3"])
+    assert (host["NetworkMode"], host["IpcMode"], host["CapDrop"]) == ("none", "private", ["ALL"])
+    assert host["ReadonlyRootfs"]
+    assert host["AutoRemove"]
+    assert not host["Privileged"]
+    assert host["SecurityOpt"] == ["no-new-privileges:true"]
+    assert host["Memory"] == host["MemorySwap"] == 2048 << 20
+    assert (host["PidsLimit"], host["ShmSize"]) == (256, 256 << 20)
+    assert set(host["Tmpfs"]) == {"/tmp", "/files"}
+    assert all(mount["ReadOnly"] for mount in host["Mounts"])
+
+
+def test_an_image_is_never_read_as_a_flag() -> None:
+    argv = container_argv(SandboxSpec(image="--privileged"), "a-name", "run-7")
+    assert argv.index("--privileged") == argv.index("--") + 1
 
 
 def test_each_command_of_a_fresh_sandbox_gets_a_new_container(fake: FakeDocker) -> None:
