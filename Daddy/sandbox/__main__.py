@@ -12,7 +12,7 @@ from Daddy.core.arguments import ArgumentParser
 from Daddy.core.entry_point import run_entry
 from Daddy.core.errors import SandboxError
 from Daddy.sandbox.backend_facts import open_backend, read_backend_facts
-from Daddy.sandbox.choose_backend import Wish, choose_backend
+from Daddy.sandbox.choose_backend import Requested, choose_backend
 from Daddy.sandbox.probe import ATTEMPTS, Check, probe_backend
 from Daddy.sandbox.sandbox_interfaces import Backend, SandboxSpec
 
@@ -26,7 +26,7 @@ def make_parser() -> argparse.ArgumentParser:
     text = "try each limit in a sandbox, and show which held; exit code 12 if one did not"
     probe = commands.add_parser("probe", help=text, description=f"Probe: {text}.")
     probe.add_argument(
-        "--backend", choices=get_args(Wish), default="auto", help="means of confinement (auto)"
+        "--backend", choices=get_args(Requested), default="auto", help="means of confinement (auto)"
     )
     probe.add_argument("--image", default="host", help="root file system of the sandbox (host)")
     return parser

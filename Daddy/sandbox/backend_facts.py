@@ -48,7 +48,7 @@ def read_backend_facts() -> BackendFacts:
         system=platform.system(),
         bwrap=bwrap,
         bwrap_error=_error_of([bwrap, *_TRIAL.split()]) if bwrap else "",
-        apptainer=bool(shutil.which("apptainer")),
+        apptainer=any(map(shutil.which, ("apptainer", "singularity"))),
         docker=bool(docker) and not _error_of([str(docker), "version"]),
         keys=frozenset(key for key in VENDORS.values() if os.environ.get(key)),
         installer=next(filter(shutil.which, INSTALLERS), ""),

@@ -1,4 +1,4 @@
-"""Pure. Chooses the backend for a wish and a machine, or names the line to type.
+"""Pure. Chooses the backend that a run requests, or names the line that installs one.
 
 ``auto`` takes the first local backend that confines and never leaves the machine: with a vendor's
 key set it only names the flag. Generated code runs on a backend that confines partly or not at all
@@ -12,7 +12,7 @@ from typing import Literal, get_args
 from Daddy.core.errors import ConfigError, SandboxError, UsageError
 from Daddy.sandbox.sandbox_interfaces import Isolation
 
-Wish = Literal["auto", "bubblewrap", "apptainer", "docker", "daytona", "process"]
+Requested = Literal["auto", "bubblewrap", "apptainer", "docker", "daytona", "process"]
 Level = Literal["confined", "partly", "vendor", "none"]
 
 LEVELS: Mapping[str, Level] = {
@@ -85,17 +85,17 @@ class BackendChoice:
 
 
 def choose_backend(
-    wish: str, facts: BackendFacts, *, generated: bool, allow_unsafe: bool = False
+    requested: str, facts: BackendFacts, *, generated: bool, allow_unsafe: bool = False
 ) -> BackendChoice:
-    """Return the backend for a wish.
+    """Return the backend that is requested.
 
     `generated` code comes from a model; other code is the person's own. Raises SandboxError if
-    nothing confines enough, ConfigError for an absent engine or key, UsageError for another wish.
+    nothing confines enough, ConfigError for an absent engine or key, UsageError for another name.
     """
-    if wish not in get_args(Wish):
-        known = ", ".join(get_args(Wish))
-        raise UsageError(f"there is no backend {wish!r}", f"choose one of: {known}")
-    choice = _automatic(facts, allow_unsafe) if wish == "auto" else _explicit(wish, facts)
+    if requested not in get_args(Requested):
+        known = ", ".join(get_args(Requested))
+        raise UsageError(f"there is no backend {requested!r}", f"choose one of: {known}")
+    choice = _automatic(facts, allow_unsafe) if requested == "auto" else _explicit(requested, facts)
     require_isolation(choice.name, Isolation(choice.level), generated, allow_unsafe)
     return choice
 
@@ -113,7 +113,7 @@ def require_isolation(
         )
 
 
-def line_to_type(facts: BackendFacts) -> tuple[str, str]:
+def install_hint(facts: BackendFacts) -> tuple[str, str]:
     """Return the reason for which bubblewrap does not work here, and the line that changes it."""
     if facts.system != "Linux":
         return f"bubblewrap needs Linux, and this is {facts.system}", _MAC
@@ -136,26 +136,26 @@ def _automatic(facts: BackendFacts, allow_unsafe: bool) -> BackendChoice:
         if facts.works(name):
             why = "it works here"
             if name != "bubblewrap":
-                why = f"{line_to_type(facts)[0]}; {name} {why}"
+                why = f"{install_hint(facts)[0]}; {name} {why}"
             return BackendChoice(name, LEVELS[name], why, hint)
-    why, line = line_to_type(facts)
+    why, line = install_hint(facts)
     if allow_unsafe:
         return BackendChoice("process", "none", f"{why}; {_UNSAFE} allows it", hint)
     raise SandboxError(f"nothing on this machine confines commands: {why}", line)
 
 
-def _explicit(wish: str, facts: BackendFacts) -> BackendChoice:
-    if facts.works(wish):
-        return BackendChoice(wish, LEVELS[wish], f"--backend {wish} asks for it")
-    if wish == "bubblewrap":
-        raise SandboxError(*line_to_type(facts))
-    if wish in VENDORS:
+def _explicit(requested: str, facts: BackendFacts) -> BackendChoice:
+    if facts.works(requested):
+        return BackendChoice(requested, LEVELS[requested], f"--backend {requested} asks for it")
+    if requested == "bubblewrap":
+        raise SandboxError(*install_hint(facts))
+    if requested in VENDORS:
         raise ConfigError(
-            f"--backend {wish} needs a key, and {VENDORS[wish]} is not set",
-            f"set {VENDORS[wish]}, or run on this machine with --backend auto",
+            f"--backend {requested} needs a key, and {VENDORS[requested]} is not set",
+            f"set {VENDORS[requested]}, or run on this machine with --backend auto",
         )
-    absent = "no Docker engine answers" if wish == "docker" else "Apptainer is not installed"
-    raise ConfigError(f"--backend {wish}: {absent}", "start it, or use --backend auto")
+    absent = "no Docker engine answers" if requested == "docker" else "Apptainer is not installed"
+    raise ConfigError(f"--backend {requested}: {absent}", "start it, or use --backend auto")
 
 
 def _vendor_hint(facts: BackendFacts) -> str:

@@ -13,9 +13,10 @@ import io
 import math
 import os
 import shlex
+import socket
 import tarfile
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Awaitable, Mapping
+from typing import Any, cast
 
 from Daddy.core.errors import (
     ConfigError,
@@ -26,7 +27,6 @@ from Daddy.core.errors import (
     needs_extra,
 )
 from Daddy.core.humanize import printable_line
-from Daddy.sandbox.far_runner import FarRunner
 from Daddy.sandbox.renewed_sandbox import RenewedSandbox
 from Daddy.sandbox.runner_client import RUNNER, RunnerSandbox, runner_argv
 from Daddy.sandbox.sandbox_interfaces import CreationRefusedError, Isolation, Sandbox, SandboxSpec
@@ -41,6 +41,7 @@ _KEEP_AWAKE_S = 120.0
 _CREATE_S, _REQUEST_S = 120, 60
 _INLINE_BYTES = 2048
 """Most bytes of a line of input; a terminal would cut a line of 4096 characters."""
+_PIECE, _LINE_CHARACTERS, _ERROR_CHARACTERS = 64 * 1024, 1 << 17, 2000
 _MISSING = (
     "memory limit, processes and scratch of a command: the vendor's machine bounds them",
     "read-only files: a command may change its copy",
@@ -178,7 +179,7 @@ class DaytonaBackend:
             if isinstance(error, Exception):
                 raise translate_error(error, self._account.key) from None
             raise
-        return await _VendorSandbox(vendors, self._account).start(spec)
+        return await _VendorProcess(vendors, self._account).start(spec)
 
     def _parameters(self, spec: SandboxSpec) -> Any:
         return _load_sdk().CreateSandboxFromSnapshotParams(
@@ -201,29 +202,71 @@ class DaytonaBackend:
             await self._account.leave()
 
 
-class _VendorSandbox:
-    """A sandbox at the vendor's with a runner in a session."""
+class _VendorProcess:
+    """Stands for the process of a runner at the vendor's: a session's input and log are its pipes.
+
+    `RunnerSandbox` speaks to it as to a child. Between them stands a pair of sockets, so that a
+    slow reader on either side stops the other one.
+    """
 
     def __init__(self, vendors: Any, account: _Account) -> None:
         self._vendors, self._account = vendors, account
-        self._runner = FarRunner(self._delete)
-        self._command_id, self._pieces, self._line = "", 0, ""
+        self.stdin: asyncio.StreamWriter
+        self.stdout: asyncio.StreamReader
+        self._ours: socket.socket
+        self._ending: asyncio.Future[None] | None = None
+        self._pumps: list[asyncio.Future[None]] = []
+        self._errors, self._line = "", ""
 
     async def start(self, spec: SandboxSpec) -> RunnerSandbox:
-        """Upload and start the runner; delete the sandbox if that fails."""
+        """Upload and start the runner and wait for its answer; on failure delete the sandbox."""
+        theirs, self._ours = socket.socketpair()
+        self._ours.setblocking(False)
+        self.stdout, self.stdin = await asyncio.open_connection(sock=theirs, limit=_LINE_CHARACTERS)
         try:
-            await self._runner.open()
-            await self._start_session(spec)
-            self._runner.pump(self._carry_requests(), self._carry_replies(), self._keep_awake())
-            return await self._runner.greet()
+            command = await self._start_session(spec)
+            ways = self._carry_requests(command), self._carry_replies(command), self._keep_awake()
+            self._pumps = [asyncio.ensure_future(self._guard(way)) for way in ways]
+            sandbox = RunnerSandbox(cast("asyncio.subprocess.Process", self), "plain")
+            await sandbox.start()
         except BaseException as error:
             with contextlib.suppress(DaddyError):
-                await self._runner.wait()
-            if isinstance(error, Exception):
-                raise translate_error(error, self._account.key) from None
-            raise
+                await self.wait()
+            if not isinstance(error, Exception):
+                raise
+            told = translate_error(error, self._account.key)
+            if said := printable_line(self._errors.strip()):
+                told = SandboxError(f"no sandbox was made: {said}")
+            raise told from None
+        return sandbox
 
-    async def _start_session(self, spec: SandboxSpec) -> None:
+    def kill(self) -> None:
+        """Begin to delete the vendor's sandbox."""
+        if self._ending is None:
+            self._ending = asyncio.ensure_future(self._end())
+
+    async def wait(self) -> int:
+        """Wait until the vendor's sandbox is deleted."""
+        self.kill()
+        assert self._ending
+        await asyncio.shield(self._ending)
+        return 0
+
+    async def _end(self) -> None:
+        try:
+            await asyncio.wait_for(self._vendors.delete(_REQUEST_S), _REQUEST_S)
+        except Exception as error:  # noqa: BLE001 - of the SDK
+            if getattr(error, "status_code", None) != 404:  # noqa: PLR2004 - it ended by itself
+                raise translate_error(error, self._account.key) from None
+        finally:
+            for pump in self._pumps:
+                pump.cancel()
+            await asyncio.gather(*self._pumps, return_exceptions=True)
+            self._ours.close()
+            self.stdin.close()
+            await self._account.leave()
+
+    async def _start_session(self, spec: SandboxSpec) -> str:
         process = self._vendors.process
         archive = await asyncio.to_thread(_pack_programs)
         await self._vendors.fs.upload_file(archive, f"{_FOLDER}.tar", timeout=_REQUEST_S)
@@ -238,47 +281,49 @@ class _VendorSandbox:
         request = _load_sdk().SessionExecuteRequest(
             command=line, run_async=True, suppress_input_echo=True
         )
-        self._command_id = (await process.execute_session_command(_SESSION, request)).cmd_id
+        return str((await process.execute_session_command(_SESSION, request)).cmd_id)
 
-    async def _carry_requests(self) -> None:
-        process = self._vendors.process
-        while data := await self._runner.next_request():
+    async def _guard(self, way: Awaitable[None]) -> None:
+        """Close our socket at the end of a way; `RunnerSandbox` then reads the end."""
+        try:
+            await way
+        except Exception as error:  # noqa: BLE001 - of the SDK; told if the start fails
+            self._take_error(str(translate_error(error, self._account.key)))
+        finally:
+            self._ours.close()
+
+    async def _carry_requests(self, command: str) -> None:
+        loop, pieces = asyncio.get_running_loop(), 0
+        while data := await loop.sock_recv(self._ours, _PIECE):
             line = f"<{base64.b64encode(data).decode()}\n"
             if len(data) > _INLINE_BYTES:
-                self._pieces += 1
-                path = f"{_FOLDER}/piece-{self._pieces}"
+                pieces += 1
+                path = f"{_FOLDER}/piece-{pieces}"
                 await self._vendors.fs.upload_file(data, path, timeout=_REQUEST_S)
                 line = f"@{path}\n"
-            await process.send_session_command_input(_SESSION, self._command_id, line, _REQUEST_S)
+            process = self._vendors.process
+            await process.send_session_command_input(_SESSION, command, line, _REQUEST_S)
 
-    async def _carry_replies(self) -> None:
-        async def take_error(text: str) -> None:
-            self._runner.take_error(text.encode())
-
+    async def _carry_replies(self, command: str) -> None:
         await self._vendors.process.get_session_command_logs_async(
-            _SESSION, self._command_id, self._take_text, take_error
+            _SESSION, command, self._take_text, self._take_error
         )
 
     async def _take_text(self, text: str) -> None:
         *lines, self._line = (self._line + text).split("\n")
-        self._line = self._line[: 1 << 17]
+        self._line = self._line[:_LINE_CHARACTERS]
         for line in lines:
             if line.startswith(">"):
-                await self._runner.take_reply(base64.b64decode(line[1:]))
+                data = base64.b64decode(line[1:])
+                await asyncio.get_running_loop().sock_sendall(self._ours, data)
+
+    def _take_error(self, text: str) -> None:
+        self._errors = (self._errors + text)[-_ERROR_CHARACTERS:]
 
     async def _keep_awake(self) -> None:
         while True:
             await asyncio.sleep(_KEEP_AWAKE_S)
             await self._vendors.refresh_activity()
-
-    async def _delete(self) -> None:
-        try:
-            await self._vendors.delete(_REQUEST_S)
-        except Exception as error:  # noqa: BLE001 - of the SDK
-            if getattr(error, "status_code", None) != 404:  # noqa: PLR2004 - it ended by itself
-                raise translate_error(error, self._account.key) from None
-        finally:
-            await self._account.leave()
 
 
 def _pack_programs() -> bytes:

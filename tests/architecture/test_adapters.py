@@ -43,7 +43,6 @@ ADAPTERS = {
         "Daddy/weights/lineage_plot.py",
         "scripts/*.py",
     ],
-    "docker": ["Daddy/sandbox/docker_backend.py"],
     "daytona": ["Daddy/sandbox/daytona_backend.py"],
     "subprocess": ["Daddy/core/run_subprocess.py", "scripts/*.py"],
 }
@@ -112,7 +111,7 @@ def test_every_dependency_is_used_by_its_adapter(
 
 def test_the_importers_of_a_library_call_themselves_its_adapter(package: list[Source]) -> None:
     """Libraries with one or two adapters; torch and subprocess are tools of whole packages."""
-    told = ("pyboy", "paramiko", "psutil", "pygame", "matplotlib", "docker", "daytona")
+    told = ("pyboy", "paramiko", "psutil", "pygame", "matplotlib", "daytona")
     silent = [
         source.path
         for source in package

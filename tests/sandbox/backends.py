@@ -30,5 +30,5 @@ BACKENDS: dict[str, Callable[[], Backend]] = {"process": process, "bubblewrap": 
 """A new backend joins the suite by a line here."""
 LOCAL = ("process", "bubblewrap")
 """Backends with processes below the host's own, which a test can kill."""
-if os.environ.get("DADDY_FAR_BACKENDS"):  # eight minutes more; Apptainer's does not pass as a whole
+if os.environ.get("DADDY_FAR_BACKENDS"):  # four minutes more
     BACKENDS |= {"apptainer": apptainer, "docker": docker, "daytona": daytona}

@@ -150,27 +150,27 @@ class FakeDaytona:
             return refuse(500, "the fake failed")
 
     def _describe(self, machine: Machine, model: Any) -> Any:
-        wish = machine.request
+        asked = machine.request
         fields = {
             "id": machine.id, "organization_id": "o", "name": machine.id, "user": "daytona",
-            "labels": wish.labels or {}, "public": False, "target": "here", "cpu": 1, "gpu": 0,
-            "network_block_all": bool(wish.network_block_all), "memory": 1, "disk": 3,
+            "labels": asked.labels or {}, "public": False, "target": "here", "cpu": 1, "gpu": 0,
+            "network_block_all": bool(asked.network_block_all), "memory": 1, "disk": 3,
             "state": api.SandboxState.STARTED, "toolbox_proxy_url": f"{self.url}/toolbox",
-            "auto_stop_interval": wish.auto_stop_interval,
-            "auto_delete_interval": wish.auto_delete_interval,
+            "auto_stop_interval": asked.auto_stop_interval,
+            "auto_delete_interval": asked.auto_delete_interval,
         }  # fmt: skip
         if model is api.Sandbox:
-            fields |= {"env": wish.env or {}, "kvm": False}
+            fields |= {"env": asked.env or {}, "kvm": False}
         return build(model, **fields)
 
     async def create(self, request: web.Request) -> web.Response:
-        wish = parse(api.CreateSandbox, await request.read())
+        asked = parse(api.CreateSandbox, await request.read())
         self.creating.set()
         await asyncio.to_thread(self.creatable.wait)
         if self.refusals:
             status, headers, message = self.refusals.popleft()
             return refuse(status, message, headers)
-        machine = Machine(wish, f"box-{len(self.made)}")
+        machine = Machine(asked, f"box-{len(self.made)}")
         self.made.append(machine)
         self.machines[machine.id] = machine
         return web.Response(
@@ -216,18 +216,18 @@ class FakeDaytona:
         return web.Response()
 
     async def open_session(self, request: web.Request) -> web.Response:
-        wish = parse(toolbox.CreateSessionRequest, await request.read())
-        self.machines[request.match_info["id"]].sessions.add(wish.session_id)
+        asked = parse(toolbox.CreateSessionRequest, await request.read())
+        self.machines[request.match_info["id"]].sessions.add(asked.session_id)
         return web.Response(status=201)
 
     async def execute(self, request: web.Request) -> web.Response:
         machine = self.machines[request.match_info["id"]]
-        wish = parse(toolbox.SessionExecuteRequest, await request.read())
-        if request.match_info["session"] not in machine.sessions or not wish.run_async:
+        asked = parse(toolbox.SessionExecuteRequest, await request.read())
+        if request.match_info["session"] not in machine.sessions or not asked.run_async:
             return refuse(404, "no such session, or the caller would wait")
         machine.process = await asyncio.create_subprocess_exec(
             *bwrap_argv(machine.root),
-            *("sh", "-c", f"umask 022; {wish.command}"),
+            *("sh", "-c", f"umask 022; {asked.command}"),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -256,8 +256,8 @@ class FakeDaytona:
 
     async def take_input(self, request: web.Request) -> web.Response:
         process = self.machines[request.match_info["id"]].process
-        wish = parse(toolbox.SessionSendInputRequest, await request.read())
-        process.stdin.write(wish.data.encode())
+        asked = parse(toolbox.SessionSendInputRequest, await request.read())
+        process.stdin.write(asked.data.encode())
         await process.stdin.drain()
         return web.Response(status=204)
 

@@ -1,219 +1,141 @@
-"""A local engine at a Unix socket that speaks the part of Docker's interface which we use.
+"""A stand-in for the program ``docker``, whose containers are commands in bubblewrap.
 
-A container's configuration must have the keys of the SDK's own `ContainerConfig`; the SDK itself
-refuses a limit that it does not know. Commands run for real, in bubblewrap.
+``fake_docker.py FOLDER ARGUMENT…`` keeps a record of each container in FOLDER/made, and a folder of
+each one that is there in FOLDER/live. As with Docker, a container's process is no child of
+``docker start``, and the end of that program ends its input.
 """
 
-import asyncio
+import argparse
 import contextlib
 import json
-import struct
+import os
+import shutil
+import signal
 import subprocess
-import tempfile
+import sys
 import threading
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
-
-from docker.types import ContainerConfig
 
 from tests.sandbox.fake_machine import bwrap_argv
 
-VERSION = "1.47"
 IMAGES = {"python:3-slim"}
+WORDS = [
+    *("entrypoint", "ipc", "log-driver", "memory", "memory-swap", "name", "network"),
+    *("pids-limit", "pull", "shm-size", "user", "workdir"),
+]
+LISTS = ["cap-drop", "label", "mount", "security-opt", "tmpfs"]
 
 
-@dataclass
-class Container:
-    """A container's wishes, its folder, and its first process."""
+class FakeDocker:
+    """Puts the stand-in before all programs of PATH, and tells of its containers."""
 
-    id: str
-    config: dict[str, Any]
-    folder: tempfile.TemporaryDirectory = field(
-        default_factory=lambda: tempfile.TemporaryDirectory(prefix="fake-docker-")
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        for name in ("made", "live", "bin"):
+            (folder / name).mkdir(parents=True)
+        self.program = folder / "bin" / "docker"
+        start = f"cd {Path(__file__).parents[2]} && exec {sys.executable} -m {__name__} {folder}"
+        self.program.write_text(f'#!/bin/sh\n{start} "$@"\n')
+        self.program.chmod(0o755)
+        self.environ = {**os.environ, "PATH": f"{self.program.parent}:{os.environ['PATH']}"}
+
+    def made(self) -> list[dict[str, Any]]:
+        """Return the settings of all containers that were ever made."""
+        return [json.loads(path.read_text()) for path in sorted(self._folder.glob("made/*"))]
+
+    def live(self) -> set[str]:
+        return {path.name for path in self._folder.glob("live/*")}
+
+
+def create(folder: Path, words: list[str]) -> None:
+    parser = argparse.ArgumentParser(allow_abbrev=False)
+    for name in WORDS:
+        parser.add_argument(f"--{name}")
+    for name in LISTS:
+        parser.add_argument(f"--{name}", action="append", default=[])
+    for name in ("interactive", "rm", "read-only"):
+        parser.add_argument(f"--{name}", action="store_true")
+    at = words.index("--")
+    asked = vars(parser.parse_args(words[:at]))
+    asked["image"], *asked["command"] = words[at + 1 :]
+    if asked["image"] not in IMAGES:
+        sys.exit(f"Error response from daemon: No such image: {asked['image']}:latest\n\nRun …")
+    (folder / "live" / asked["name"]).mkdir()
+    (folder / "made" / asked["name"]).write_text(json.dumps(asked))
+
+
+def start(folder: Path, name: str) -> None:
+    """Carry our input to a container that is no child of ours, until it ends."""
+    container = subprocess.Popen(
+        [sys.executable, "-m", "tests.sandbox.fake_docker", str(folder), "hold", name],
+        stdin=subprocess.PIPE,
+        start_new_session=True,
     )
-    process: asyncio.subprocess.Process | None = None
-    attached: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
-    def argv(self) -> list[str]:
-        host, extra = self.config["HostConfig"], []
-        for bind in host["Binds"]:
-            source, target, mode = bind.split(":")
-            extra += ["--ro-bind" if mode == "ro" else "--bind", source, target]
-        for target in host["Tmpfs"]:
-            extra += ["--tmpfs", target]
-        command = [*(self.config["Entrypoint"] or []), *self.config["Cmd"]]
-        return [*bwrap_argv(Path(self.folder.name), extra, self.config["WorkingDir"]), *command]
+    def carry() -> None:
+        with contextlib.suppress(BrokenPipeError), container.stdin as theirs:
+            while data := os.read(0, 1 << 16):
+                theirs.write(data)
+                theirs.flush()
 
-    def destroy(self) -> None:
-        if self.process:
-            with contextlib.suppress(ProcessLookupError):
-                self.process.kill()
-        self.folder.cleanup()
+    threading.Thread(target=carry, daemon=True).start()
+    code = container.wait()
+    sys.stdout.flush()
+    os._exit(code)
 
 
-class FakeEngine:
-    """The engine, in a thread of its own."""
-
-    def __init__(self) -> None:
-        self.containers: dict[str, Container] = {}
-        self.made: list[Container] = []
-        self.errors: list[str] = []
-        self.loop = asyncio.new_event_loop()
-        self._folder = tempfile.TemporaryDirectory(prefix="fake-docker-socket-")
-        self.url = f"unix://{self._folder.name}/engine.sock"
-        self._ready, self._tasks = threading.Event(), set()
-        self._thread = threading.Thread(target=self._serve, daemon=True)
-        self._thread.start()
-        assert self._ready.wait(60)
-
-    def close(self) -> None:
-        self.loop.call_soon_threadsafe(self.loop.stop)
-        self._thread.join()
-        for container in self.containers.values():
-            container.destroy()
-        self._folder.cleanup()
-
-    def cut_attachments(self) -> None:
-        """End all attachments, as the end of their client's process does."""
-        for container in self.containers.values():
-            self.loop.call_soon_threadsafe(container.attached[1].close)
-
-    def _serve(self) -> None:
-        asyncio.set_event_loop(self.loop)
-        path = self.url.removeprefix("unix://")
-        server = self.loop.run_until_complete(asyncio.start_unix_server(self._talk, path))
-        self._ready.set()
-        self.loop.run_forever()
-        server.close()
-        for task in asyncio.all_tasks(self.loop):
-            task.cancel()
-        self.loop.run_until_complete(asyncio.sleep(0))
-        self.loop.close()
-
-    async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            while line := await reader.readline():
-                method, target, _ = line.decode().split()
-                size = 0
-                while (header := await reader.readline()).strip():
-                    name, _, value = header.decode().partition(":")
-                    size = int(value) if name.lower() == "content-length" else size
-                body = json.loads(await reader.readexactly(size) or b"null")
-                if await self._answer(method, target, body, reader, writer):
-                    return  # the connection is a container's now
-        except ConnectionError:
-            pass
-        except Exception as error:
-            self.errors.append(repr(error))
-            write(writer, 500, {"message": "the fake failed"})
-            raise
-        writer.close()
-
-    async def _answer(
-        self, method: str, target: str, body: Any, reader: Any, writer: asyncio.StreamWriter
-    ) -> bool:
-        url = urlsplit(target)
-        query = {name: values[0] for name, values in parse_qs(url.query).items()}
-        path = url.path.removeprefix(f"/v{VERSION}").split("/")[1:]
-        match method, *path:
-            case "GET", "version":
-                write(writer, 200, {"ApiVersion": VERSION, "MinAPIVersion": "1.24"})
-            case _, "_ping":
-                write(writer, 200, "OK")
-            case "POST", "containers", "create":
-                self._create(query["name"], body, writer)
-            case "GET", "containers", "json":
-                write(writer, 200, self._list(json.loads(query.get("filters", "{}"))))
-            case "POST", "containers", name, "attach" if name in self.containers:
-                assert query["stdin"] == query["stdout"] == query["stream"] == "1"
-                writer.write(
-                    b"HTTP/1.1 101 UPGRADED\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n"
-                    b"Content-Type: application/vnd.docker.multiplexed-stream\r\n\r\n"
-                )
-                self.containers[name].attached = (reader, writer)
-                return True
-            case "POST", "containers", name, "start" if name in self.containers:
-                await self._start(name, self.containers[name])
-                write(writer, 204)
-            case "DELETE", "containers", name if name in self.containers:
-                self.containers.pop(name).destroy()
-                write(writer, 204)
-            case _:
-                write(writer, 404, {"message": f"No such container: {target}"})
-        return False
-
-    def _create(self, name: str, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
-        check_keys(body)
-        if body["Image"] not in IMAGES:
-            write(writer, 404, {"message": f"No such image: {body['Image']}"})
-            return
-        container = Container(name, body)
-        self.containers[name] = container
-        self.made.append(container)
-        write(writer, 201, {"Id": name, "Warnings": []})
-
-    def _list(self, filters: dict[str, list[str]]) -> list[dict[str, Any]]:
-        wanted = dict(label.split("=", 1) for label in filters.get("label", []))
-        return [
-            {"Id": container.id, "Labels": container.config["Labels"]}
-            for container in self.containers.values()
-            if wanted.items() <= container.config["Labels"].items()
-        ]
-
-    async def _start(self, name: str, container: Container) -> None:
-        container.process = await asyncio.create_subprocess_exec(
-            *container.argv(),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
-        task = self.loop.create_task(self._carry(name, container))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _carry(self, name: str, container: Container) -> None:
-        """Carry the attachment's bytes until the first process ends; then remove the container."""
-        reader, writer = container.attached
-        process = container.process
-
-        async def forward(stream: asyncio.StreamReader, number: int) -> None:
-            while data := await stream.read(1 << 16):
-                writer.write(struct.pack(">BxxxL", number, len(data)) + data)
-                await writer.drain()
-
-        async def take_input() -> None:
-            while data := await reader.read(1 << 16):
-                process.stdin.write(data)
-                await process.stdin.drain()
-            process.stdin.close()  # StdinOnce
-
-        given = self.loop.create_task(take_input())
-        outputs = (forward(process.stdout, 1), forward(process.stderr, 2))
-        await asyncio.gather(*outputs, return_exceptions=True)
-        await process.wait()
-        given.cancel()
-        writer.close()
-        assert container.config["HostConfig"]["AutoRemove"]
-        if self.containers.pop(name, None):
-            container.destroy()
+def hold(folder: Path, name: str) -> None:
+    """Run a container to its end, and remove it."""
+    asked = json.loads((folder / "made" / name).read_text())
+    place, extra = folder / "live" / name, []
+    for mount in asked["mount"]:
+        words = dict(word.split("=") for word in mount.split(",") if "=" in word)
+        extra += ["--ro-bind", words["source"], words["target"]]
+    for target in asked["tmpfs"]:
+        extra += ["--tmpfs", target.partition(":")[0]]
+    argv = [*bwrap_argv(place / "root", extra, asked["workdir"]), asked["entrypoint"]]
+    process = subprocess.Popen([*argv, *asked["command"]])
+    (place / "pid").write_text(str(process.pid))
+    code = process.wait()
+    shutil.rmtree(place, ignore_errors=True)
+    sys.exit(abs(code))
 
 
-def check_keys(body: dict[str, Any]) -> None:
-    """Raise if a container's configuration has a key that the SDK's own class does not make."""
-    known = ContainerConfig(VERSION, "image", ["true"])
-    assert set(body) - {"HostConfig"} <= set(known), set(body) - set(known)
+def remove(folder: Path, name: str) -> None:
+    place = folder / "live" / name
+    if not place.exists():
+        sys.exit(f"Error response from daemon: No such container: {name}")
+    with contextlib.suppress(OSError):
+        os.kill(int((place / "pid").read_text()), signal.SIGKILL)
+    shutil.rmtree(place, ignore_errors=True)
 
 
-def write(writer: asyncio.StreamWriter, status: int, body: Any = None) -> None:
-    data = (
-        b""
-        if body is None
-        else body.encode()
-        if isinstance(body, str)
-        else json.dumps(body).encode()
-    )
-    kind = "text/plain" if isinstance(body, str) else "application/json"
-    head = f"HTTP/1.1 {status} -\r\nContent-Type: {kind}\r\nContent-Length: {len(data)}\r\n\r\n"
-    writer.write((head if status != 204 else "HTTP/1.1 204 -\r\n\r\n").encode() + data)
+def show(folder: Path, label: str) -> None:
+    for place in folder.glob("live/*"):
+        if label in json.loads((folder / "made" / place.name).read_text())["label"]:
+            print(place.name)
+
+
+def main(folder: Path, words: list[str]) -> None:
+    match words:
+        case ["context", "inspect", "--format", "{{.Endpoints.docker.Host}}"]:
+            print(os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock"))
+        case ["version", "--format", "{{.Server.Version}}"]:
+            print("28.2.2")
+        case ["create", *rest]:
+            create(folder, rest)
+        case ["start", "--attach", "--interactive", name]:
+            start(folder, name)
+        case ["hold", name]:
+            hold(folder, name)
+        case ["rm", "--force", "--volumes", name]:
+            remove(folder, name)
+        case ["ps", "--all", "--quiet", "--no-trunc", "--filter", wanted]:
+            show(folder, wanted.removeprefix("label="))
+        case _:
+            sys.exit(f"unknown command: docker {words}")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2:])

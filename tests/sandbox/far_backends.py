@@ -1,17 +1,20 @@
-"""Apptainer from unpacked packages, and Docker and Daytona against local fakes."""
+"""Apptainer from unpacked packages, Docker with a stand-in, and Daytona against a local fake."""
 
 import atexit
 import functools
 import stat
 import sys
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from Daddy.sandbox.docker_backend import DockerBackend
 from Daddy.sandbox.sandbox_interfaces import Backend, Sandbox, SandboxSpec
 from tests.components import program
+from tests.sandbox.fake_docker import FakeDocker
 from tests.sandbox.sdk_packages import use_sdk
 
 PACKAGES = Path(__file__).resolve().parents[2] / "runs" / "packages" / "apptainer"
@@ -73,18 +76,12 @@ def daytona() -> Backend:
 
 
 @functools.cache
-def fake_docker() -> Any:
+def fake_docker() -> FakeDocker:
     program("bwrap", "bubblewrap")
-    use_sdk("docker")
-    from tests.sandbox.fake_docker import FakeEngine
-
-    fake = FakeEngine()
-    atexit.register(fake.close)
-    return fake
+    folder = tempfile.TemporaryDirectory(prefix="fake-docker-")
+    atexit.register(folder.cleanup)
+    return FakeDocker(Path(folder.name))
 
 
 def docker() -> Backend:
-    engine = fake_docker()
-    from Daddy.sandbox.docker_backend import DockerBackend
-
-    return DockerBackend("run-of-the-tests", {"DOCKER_HOST": engine.url})
+    return DockerBackend("run-of-the-tests", fake_docker().environ)

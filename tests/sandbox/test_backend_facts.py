@@ -51,6 +51,12 @@ def test_programs_that_are_there_and_fail_are_known(programs: Path) -> None:
     assert (facts.docker, facts.installer) == (False, "dnf")
 
 
+@pytest.mark.parametrize("name", ["apptainer", "singularity"])
+def test_apptainer_counts_under_its_old_name_too(programs: Path, name: str) -> None:
+    put_program(programs, name, "exit 0")
+    assert choose_backend("apptainer", read_backend_facts(), generated=False).name == "apptainer"
+
+
 def test_an_engine_that_answers_and_a_key_are_known_and_the_key_is_not_kept(
     programs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,7 +10,7 @@ from Daddy.sandbox.choose_backend import (
     LEVELS,
     BackendFacts,
     choose_backend,
-    line_to_type,
+    install_hint,
     require_isolation,
 )
 from Daddy.sandbox.sandbox_interfaces import Isolation
@@ -24,13 +24,13 @@ UBUNTU = BackendFacts(
 )
 
 
-def chosen(facts: BackendFacts, wish: str = "auto", unsafe: bool = False) -> str:
-    return choose_backend(wish, facts, generated=True, allow_unsafe=unsafe).name
+def chosen(facts: BackendFacts, requested: str = "auto", unsafe: bool = False) -> str:
+    return choose_backend(requested, facts, generated=True, allow_unsafe=unsafe).name
 
 
-def refusal(facts: BackendFacts, wish: str = "auto", unsafe: bool = False) -> DaddyError:
+def refusal(facts: BackendFacts, requested: str = "auto", unsafe: bool = False) -> DaddyError:
     with pytest.raises(DaddyError) as caught:
-        chosen(facts, wish, unsafe)
+        chosen(facts, requested, unsafe)
     return caught.value
 
 
@@ -64,7 +64,7 @@ def test_auto_never_leaves_the_machine_and_names_the_flag_that_does() -> None:
         (BackendFacts(system="Darwin"), "brew install --cask docker && open -a Docker"),
     ],
 )
-def test_a_machine_that_confines_nothing_gets_the_line_to_type(
+def test_a_machine_that_confines_nothing_gets_the_install_hint(
     facts: BackendFacts, line: str
 ) -> None:
     error = refusal(facts)
@@ -88,7 +88,7 @@ def test_the_line_for_ubuntu_writes_a_profile_for_the_program_that_is_there() ->
 
 
 def test_a_start_that_fails_for_another_reason_shows_the_error_of_bubblewrap() -> None:
-    reason, line = line_to_type(BackendFacts(bwrap=BWRAP, bwrap_error="bwrap: No such device"))
+    reason, line = install_hint(BackendFacts(bwrap=BWRAP, bwrap_error="bwrap: No such device"))
     assert "No such device" in reason
     assert line.startswith(BWRAP)
 
@@ -96,11 +96,11 @@ def test_a_start_that_fails_for_another_reason_shows_the_error_of_bubblewrap() -
 @pytest.mark.parametrize("name", ["docker", "apptainer"])
 def test_generated_code_on_what_confines_partly_needs_the_persons_word(name: str) -> None:
     facts = BackendFacts(**{name: True})
-    for wish in ("auto", name):
-        error = refusal(facts, wish)
+    for requested in ("auto", name):
+        error = refusal(facts, requested)
         assert isinstance(error, SandboxError)
         assert "--allow-unsafe" in error.fix
-        assert chosen(facts, wish, unsafe=True) == name
+        assert chosen(facts, requested, unsafe=True) == name
     assert choose_backend(name, facts, generated=False).level == "partly"
 
 
@@ -116,12 +116,12 @@ def test_auto_is_plain_processes_never_without_the_persons_word() -> None:
 
 
 def test_an_absent_engine_or_key_is_a_setting_that_cannot_be_met() -> None:
-    for wish, word in (
+    for requested, word in (
         ("daytona", "DAYTONA_API_KEY"),
         ("docker", "Docker"),
         ("apptainer", "Apptainer"),
     ):
-        error = refusal(BackendFacts(bwrap=BWRAP), wish, unsafe=True)
+        error = refusal(BackendFacts(bwrap=BWRAP), requested, unsafe=True)
         assert isinstance(error, ConfigError)
         assert word in error.message
         assert "--backend auto" in error.fix

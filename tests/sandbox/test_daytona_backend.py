@@ -51,10 +51,10 @@ def run_once(spec: SandboxSpec = KEPT, command: Command = ECHO) -> bytes:
 def test_a_sandbox_is_made_with_its_limits_used_and_deleted(fake: Any) -> None:
     assert run_once() == b"hello\n"
     (machine,) = fake.made
-    wish = machine.request
-    assert (wish.auto_stop_interval, wish.auto_delete_interval, wish.ttl_minutes) == (10, 30, 10)
-    assert wish.network_block_all
-    assert wish.labels.items() >= {"made-by-daddy": "yes", "daddy-run": "run-7"}.items()
+    asked = machine.request
+    assert (asked.auto_stop_interval, asked.auto_delete_interval, asked.ttl_minutes) == (10, 30, 10)
+    assert asked.network_block_all
+    assert asked.labels.items() >= {"made-by-daddy": "yes", "daddy-run": "run-7"}.items()
     assert fake.machines == {}
 
 
