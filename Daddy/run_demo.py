@@ -19,6 +19,7 @@ from Daddy.core.entry_point import run_entry
 from Daddy.core.errors import ConfigError, ExitCode, SandboxError, UsageError
 from Daddy.core.host_and_processes import usable_cores
 from Daddy.core.name_validation import new_incarnation, new_token
+from Daddy.core.stop_conditions import StopSignal
 from Daddy.core.terminal import can_redraw, print_screen
 from Daddy.fanout.estimate import concurrency_limit, estimate_lines, stated_cost
 from Daddy.fanout.fanout_files import (
@@ -29,7 +30,7 @@ from Daddy.fanout.fanout_files import (
     read_program,
     read_settings,
 )
-from Daddy.fanout.fanout_run import FanoutRun, open_view, stopped_once
+from Daddy.fanout.fanout_run import FanoutRun, open_view
 from Daddy.fanout.fanout_screen import draw_summary
 from Daddy.fanout.fanout_settings import POLICIES, FanoutSettings, settings_from
 from Daddy.fanout.local_engine import Engine, LocalEngine
@@ -246,13 +247,12 @@ def _first_batch(args: argparse.Namespace, paths: FanoutPaths, choice: BackendCh
 def _run(args: argparse.Namespace, settings: FanoutSettings, engine: Engine, first: Batch) -> int:
     _print_start(args, first.run, settings)
     size = settings.sandboxes if args.engine == "local" else args.batch_size
-    run = FanoutRun(first, settings, engine, size, SystemClock())
-    with stopped_once():
-        try:
-            with open_view(live=can_redraw() and not args.no_live) as view:
-                run.run(view)
-        finally:  # an interrupted run has errors, too
-            code = run.write_outcome(Path.cwd())
+    run = FanoutRun(first, settings, engine, size, SystemClock(), StopSignal().install())
+    try:
+        with open_view(live=can_redraw() and not args.no_live) as view:
+            run.run(view)
+    finally:  # an interrupted run has errors, too
+        code = run.write_outcome(Path.cwd())
     print_screen(lambda _width: draw_summary(run.state, run.elapsed_s))
     if code:
         print(f"errors.log lists {len(run.state.in_state('error')):,} errors")

@@ -1,7 +1,6 @@
 """A whole run of a fan-out: starts the batches, follows their events, repeats lost ones."""
 
 import contextlib
-import signal
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
@@ -15,6 +14,7 @@ from rich.live import Live
 from Daddy.core.clock import Clock
 from Daddy.core.errors import DaddyError, ExitCode
 from Daddy.core.event_log import EventTail
+from Daddy.core.stop_conditions import StopSignal
 from Daddy.core.terminal import make_console
 from Daddy.fanout.fanout_files import FanoutPaths, read_results, save_batches, write_errors
 from Daddy.fanout.fanout_screen import change_line, draw_live
@@ -25,7 +25,6 @@ from Daddy.fanout.run_batch import Batch
 
 LOOK_S = 0.5
 """Seconds between two looks at the events: two frames a second."""
-_STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class ProgressView(Protocol):
@@ -67,34 +66,21 @@ def open_view(live: bool) -> Iterator[ProgressView]:
         yield LiveTable(screen, console)
 
 
-@contextlib.contextmanager
-def stopped_once() -> Iterator[None]:
-    """Raise KeyboardInterrupt at the first signal to stop; ignore further ones until the end."""
-    handlers = {number: signal.getsignal(number) for number in _STOPS}
-    ours = [number for number, old in handlers.items() if old is not signal.SIG_IGN]  # nohup
-
-    def stop(_number: int, _frame: object) -> None:
-        for number in ours:
-            signal.signal(number, signal.SIG_IGN)
-        raise KeyboardInterrupt
-
-    for number in ours:
-        signal.signal(number, stop)
-    try:
-        yield
-    finally:
-        for number in ours:
-            signal.signal(number, handlers[number])
-
-
 class FanoutRun:
     """Runs what is missing of a run to its end."""
 
     def __init__(
-        self, first: Batch, settings: FanoutSettings, engine: Engine, batch_size: int, clock: Clock
+        self,
+        first: Batch,
+        settings: FanoutSettings,
+        engine: Engine,
+        batch_size: int,
+        clock: Clock,
+        stop: StopSignal,
     ) -> None:
         """Initialise; `first` has the options that all batches share."""
         self._first, self._engine, self._clock = first, engine, clock
+        self._stop = stop
         self._paths, self._batch_size = FanoutPaths(first.run), batch_size
         self._tail, self._began = EventTail(self._paths.events), clock.monotonic()
         self.state = FanoutState(settings, first.token)
@@ -106,7 +92,10 @@ class FanoutRun:
         return self._clock.monotonic() - self._began
 
     def run(self, view: ProgressView) -> None:
-        """Run all batches, those again whose machine was lost. Raises what the engine raised."""
+        """Run all batches, those again whose machine was lost.
+
+        Raises what the engine raised; KeyboardInterrupt after a signal to stop.
+        """
         reasons: list[str] = []
         try:
             for _ in range(1 + self._engine.repeats):
@@ -138,6 +127,8 @@ class FanoutRun:
         ]
         futures, never = self._engine.submit_all(batches), threading.Event()
         while not all(future.done() for future in futures):
+            if self._stop.stop_reason():
+                raise KeyboardInterrupt
             self._look(view)
             self._clock.wait(never, LOOK_S)
         self._look(view)

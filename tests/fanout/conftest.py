@@ -1,7 +1,8 @@
 """Fixtures: the demo as a person types it, with plain child processes as sandboxes."""
 
 import json
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from Daddy import run_demo
 from Daddy.core.entry_point import run_entry
+from Daddy.core.stop_conditions import SIGNALS
 from tests.fanout.stand_in import ChildBackend, choose_child, no_facts
 
 TASK = """
@@ -51,7 +53,8 @@ class Demo:
 
 
 @pytest.fixture
-def demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Demo:
+def demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Demo]:
+    handlers = {number: signal.getsignal(number) for number in SIGNALS}
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(run_demo, "read_backend_facts", no_facts)
     monkeypatch.setattr(run_demo, "choose_backend", choose_child)
@@ -59,4 +62,6 @@ def demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Demo:
     def use(backend: ChildBackend) -> None:
         monkeypatch.setattr(run_demo, "open_backend", backend.open)
 
-    return Demo(tmp_path, use)
+    yield Demo(tmp_path, use)
+    for number, handler in handlers.items():
+        signal.signal(number, handler)

@@ -224,7 +224,7 @@ def test_a_full_disk_ends_the_run_with_9_and_keeps_what_is_finished(
     assert all(sandbox.closed for sandbox in demo.backend.made)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_stop_leaves_no_process_and_lists_the_errors_so_far(
     demo: Demo, number: signal.Signals
 ) -> None:
