@@ -113,7 +113,7 @@ def require_isolation(
         )
 
 
-def line_to_type(facts: BackendFacts) -> tuple[str, str]:
+def install_hint(facts: BackendFacts) -> tuple[str, str]:
     """Return the reason for which bubblewrap does not work here, and the line that changes it."""
     if facts.system != "Linux":
         return f"bubblewrap needs Linux, and this is {facts.system}", _MAC
@@ -136,9 +136,9 @@ def _automatic(facts: BackendFacts, allow_unsafe: bool) -> BackendChoice:
         if facts.works(name):
             why = "it works here"
             if name != "bubblewrap":
-                why = f"{line_to_type(facts)[0]}; {name} {why}"
+                why = f"{install_hint(facts)[0]}; {name} {why}"
             return BackendChoice(name, LEVELS[name], why, hint)
-    why, line = line_to_type(facts)
+    why, line = install_hint(facts)
     if allow_unsafe:
         return BackendChoice("process", "none", f"{why}; {_UNSAFE} allows it", hint)
     raise SandboxError(f"nothing on this machine confines commands: {why}", line)
@@ -148,7 +148,7 @@ def _explicit(wish: str, facts: BackendFacts) -> BackendChoice:
     if facts.works(wish):
         return BackendChoice(wish, LEVELS[wish], f"--backend {wish} asks for it")
     if wish == "bubblewrap":
-        raise SandboxError(*line_to_type(facts))
+        raise SandboxError(*install_hint(facts))
     if wish in VENDORS:
         raise ConfigError(
             f"--backend {wish} needs a key, and {VENDORS[wish]} is not set",

@@ -10,7 +10,7 @@ from Daddy.sandbox.choose_backend import (
     LEVELS,
     BackendFacts,
     choose_backend,
-    line_to_type,
+    install_hint,
     require_isolation,
 )
 from Daddy.sandbox.sandbox_interfaces import Isolation
@@ -88,7 +88,7 @@ def test_the_line_for_ubuntu_writes_a_profile_for_the_program_that_is_there() ->
 
 
 def test_a_start_that_fails_for_another_reason_shows_the_error_of_bubblewrap() -> None:
-    reason, line = line_to_type(BackendFacts(bwrap=BWRAP, bwrap_error="bwrap: No such device"))
+    reason, line = install_hint(BackendFacts(bwrap=BWRAP, bwrap_error="bwrap: No such device"))
     assert "No such device" in reason
     assert line.startswith(BWRAP)
 
