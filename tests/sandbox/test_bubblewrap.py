@@ -317,20 +317,14 @@ time.sleep(600)
 """
 LOCKS = """
 import fcntl, time
-file = open("/tmp/file", "w")
-for start in range(0, 40000, 2): fcntl.lockf(file, fcntl.LOCK_EX, 1, start)
+files = [open(f"/tmp/{number}", "w") for number in range(40)]
+for file in files:
+    for start in range(0, 1000, 2): fcntl.lockf(file, fcntl.LOCK_EX, 1, start)
 time.sleep(600)
 """
 IN_FLIGHT = """
 import array, socket, time
-class Send:
-    def __init__(self):
-        self.ends = socket.socketpair()
-    def give(self, sockets):
-        numbers = array.array("i", [end.fileno() for end in sockets])
-        self.ends[0].sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, numbers)])
-        for end in sockets: end.close()
-carrier = Send()
+carrier = socket.socketpair()
 for _ in range(2):
     pairs = [end for _ in range(25) for end in socket.socketpair()]
     for end in pairs:
@@ -338,7 +332,9 @@ for _ in range(2):
         try:
             while True: end.send(bytes(30000))
         except BlockingIOError: pass
-    carrier.give(pairs)
+    numbers = array.array("i", [end.fileno() for end in pairs])
+    carrier[0].sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, numbers)])
+    for end in pairs: end.close()
 time.sleep(600)
 """
 SCRATCH = """

@@ -40,8 +40,9 @@ def test_a_killed_host_leaves_no_folder_of_a_copy(source: str, tmp_path: Path) -
     (tmp_path / "file").write_text("x" * 5000)
     argv = [sys.executable, "-c", source + WAIT, str(tmp_path / "in"), str(tmp_path / "file")]
     env = {**os.environ, "TMPDIR": str(tmp_path / "in")}
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with subprocess.Popen(argv, env=env, cwd=ROOT, **pipes) as host:
+    with subprocess.Popen(
+        argv, env=env, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as host:
         try:
             assert host.stdout
             assert host.stdout.readline() == b"ready\n"
