@@ -57,8 +57,8 @@ _MISSING_ELSEWHERE = (
 class ProcessSandbox:
     """A private folder and a runner without namespaces, both ended by their keeper."""
 
-    def __init__(self, runner: RunnerSandbox, folder: Path, done: int, persistent: bool) -> None:
-        self._runner, self._folder, self._done = runner, folder, done
+    def __init__(self, inner: RunnerSandbox, folder: Path, done: int, persistent: bool) -> None:
+        self._inner, self._folder, self._done = inner, folder, done
         self._persistent, self._turn = persistent, asyncio.Lock()
         self._closed: asyncio.Task[None] | None = None
 
@@ -68,7 +68,7 @@ class ProcessSandbox:
         """Run a command to its end; in a fresh sandbox, end and remove what it left."""
         async with self._turn:
             self._check_open()
-            outcome = await self._runner.run(self._translate(command), limits, on_line)
+            outcome = await self._inner.run(self._translate(command), limits, on_line)
             if not self._persistent:
                 await self._clean()
             return outcome
@@ -81,7 +81,7 @@ class ProcessSandbox:
             )
         async with self._turn:
             self._check_open()
-            await self._runner.put(source, self._path(target))
+            await self._inner.put(source, self._path(target))
 
     async def get(self, source: str, target: Path, max_bytes: int = 16 * MIB) -> None:
         """Copy a file or folder of a persistent sandbox to the host."""
@@ -91,7 +91,7 @@ class ProcessSandbox:
             )
         async with self._turn:
             self._check_open()
-            await self._runner.get(self._path(source), target, max_bytes)
+            await self._inner.get(self._path(source), target, max_bytes)
 
     async def close(self) -> None:
         """Let the keeper end all processes and remove the folder."""
@@ -99,7 +99,7 @@ class ProcessSandbox:
         await asyncio.shield(self._closed)
 
     async def _close(self) -> None:
-        await self._runner.close()
+        await self._inner.close()
         await asyncio.to_thread(_await_end, self._done, self._folder)
 
     def _check_open(self) -> None:
@@ -108,7 +108,7 @@ class ProcessSandbox:
 
     async def _clean(self) -> None:
         command = Command(python=_CLEAN, folder=self._path(TMP))
-        outcome = await self._runner.run(command, _CLEAN_LIMITS)
+        outcome = await self._inner.run(command, _CLEAN_LIMITS)
         if outcome.exit_code:
             await self.close()
             raise SandboxError("the files or processes of a command could not be removed")
@@ -150,13 +150,13 @@ class ProcessBackend:
         inside = runner_argv(sys.executable, str(RUNNER.parent), "plain", spec.lifetime_s)
         argv = [sys.executable, "-I", "-S", str(_KEEPER), str(done), str(folder), *inside]
         try:
-            runner = await start_runner(argv, "plain", pass_fds=(done,))
+            inner = await start_runner(argv, "plain", pass_fds=(done,))
         except BaseException:
             os.close(done)
             await asyncio.shield(asyncio.to_thread(_await_end, ended, folder))
             raise
         os.close(done)
-        return ProcessSandbox(runner, folder, ended, spec.persistent)
+        return ProcessSandbox(inner, folder, ended, spec.persistent)
 
 
 def _await_end(done: int, folder: Path) -> None:

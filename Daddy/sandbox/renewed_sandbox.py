@@ -14,6 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from Daddy.core.errors import SandboxError
+from Daddy.core.name_validation import new_token
+from Daddy.sandbox.guarded_folder import GuardedFolder
 from Daddy.sandbox.runner_client import FILES
 from Daddy.sandbox.sandbox_interfaces import (
     MIB,
@@ -46,7 +48,7 @@ class RenewedSandbox:
         self._inner: Sandbox | None = first
         self._spec, self._make = spec, make
         self._ends_at = asyncio.get_running_loop().time() + spec.lifetime_s
-        self._copies: tempfile.TemporaryDirectory[str] | None = None
+        self._copies: GuardedFolder | None = None
         self._targets: list[str] = []
         self._busy, self._closed = False, False
 
@@ -67,8 +69,10 @@ class RenewedSandbox:
         check_target(target)
         with self._turn():
             await (await self._unused()).put(source, target)
-            self._copies = self._copies or tempfile.TemporaryDirectory(prefix="sandbox-files-")
-            copy = Path(self._copies.name, str(len(self._targets)))
+            if not self._copies:
+                folder = Path(tempfile.gettempdir(), f"sandbox-files-{new_token()}")
+                self._copies = GuardedFolder(folder)
+            copy = self._copies.path / str(len(self._targets))
             await asyncio.to_thread(_copy, source, copy)
             self._targets.append(target)
 
@@ -89,7 +93,7 @@ class RenewedSandbox:
                 await inner.close()
         finally:
             if self._copies:
-                self._copies.cleanup()
+                self._copies.remove()
 
     @contextlib.contextmanager
     def _turn(self) -> Iterator[None]:
@@ -111,7 +115,7 @@ class RenewedSandbox:
             try:
                 for number, target in enumerate(self._targets):
                     assert self._copies
-                    await inner.put(Path(self._copies.name, str(number)), target)
+                    await inner.put(self._copies.path / str(number), target)
             except BaseException:
                 await asyncio.shield(inner.close())
                 raise

@@ -35,7 +35,7 @@ class Limits:
     """Bounds one command with all its processes.
 
     `memory_mb` counts everything that takes memory of the host: anonymous and shared memory, pipes,
-    sockets, page tables and the files in the scratch folders.
+    sockets, page tables, file locks and the files in the scratch folders.
     """
 
     time_s: float = 10.0

@@ -11,7 +11,6 @@ much as a header claims, a gigabyte for a pax header, and follows links.
 
 import contextlib
 import os
-import shutil
 import stat
 import tarfile
 from collections.abc import Generator, Iterator
@@ -23,6 +22,7 @@ from typing import NoReturn
 from Daddy.core.errors import DaddyError, FileError, SandboxError
 from Daddy.core.humanize import has_control_character, printable_line
 from Daddy.core.name_validation import new_token
+from Daddy.sandbox.guarded_folder import GuardedFolder
 from Daddy.sandbox.sandbox_interfaces import MIB
 
 MAX_FILES = 10_000
@@ -152,12 +152,13 @@ class TarUnpacker:
         with self._naming_target():
             if os.path.lexists(target):
                 raise FileError(f"{target} is already there", "name a path that is not there yet")
-            self._folder = target.with_name(f".{new_token()}.part")
-            self._folder.mkdir(mode=0o700)
+            self._folder = GuardedFolder(target.with_name(f".{new_token()}.part"))
             try:
-                self._root = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+                self._root = os.open(
+                    self._folder.path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+                )
             except OSError:
-                self._folder.rmdir()
+                self._folder.remove()
                 raise
         self._reader = self._read_stream()
         self._wanted = next(self._reader)
@@ -170,7 +171,7 @@ class TarUnpacker:
     ) -> None:
         self._reader.close()
         os.close(self._root)
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder.remove()
 
     def feed_tar(self, data: bytes) -> None:
         """Take the next bytes of the stream. It raises nothing: `finish` does."""

@@ -315,6 +315,28 @@ for page in range(0, 20000, 2):
     libc.mprotect(ctypes.c_void_p(at + page * 4096), ctypes.c_size_t(4096), 1)
 time.sleep(600)
 """
+LOCKS = """
+import fcntl, time
+files = [open(f"/tmp/{number}", "w") for number in range(40)]
+for file in files:
+    for start in range(0, 1000, 2): fcntl.lockf(file, fcntl.LOCK_EX, 1, start)
+time.sleep(600)
+"""
+IN_FLIGHT = """
+import array, socket, time
+carrier = socket.socketpair()
+for _ in range(2):
+    pairs = [end for _ in range(25) for end in socket.socketpair()]
+    for end in pairs:
+        end.setblocking(False)
+        try:
+            while True: end.send(bytes(30000))
+        except BlockingIOError: pass
+    numbers = array.array("i", [end.fileno() for end in pairs])
+    carrier[0].sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, numbers)])
+    for end in pairs: end.close()
+time.sleep(600)
+"""
 SCRATCH = """
 import os, time
 with open("/tmp/file", "wb") as file:
@@ -335,11 +357,14 @@ MEMORY = Limits(time_s=PATIENCE_S, memory_mb=128, scratch_mb=100)
         SCRATCH,
         FIRST_THREADS,
         MAPPINGS,
+        LOCKS,
+        IN_FLIGHT,
     ],
-    ids=["many", "copies", "zero", "sockets", "scratch", "first threads", "mappings"],
+    ids=["many", "copies", "zero", "sockets", "scratch", "threads", "mappings", "locks", "flight"],
 )
 def test_memory_of_every_kind_counts(source: str, persistent: bool) -> None:
-    limits = MEMORY if source != SCRATCH else Limits(PATIENCE_S, memory_mb=64, scratch_mb=100)
+    small = {SCRATCH: 64, IN_FLIGHT: 30}
+    limits = Limits(PATIENCE_S, memory_mb=small.get(source, 128), scratch_mb=100)
 
     async def story(sandbox: RunnerSandbox) -> None:
         outcome = await sandbox.run(python(source), limits)

@@ -107,6 +107,9 @@ def test_an_ordinary_call_is_allowed(machine: str, name: str) -> None:
         ("socketpair", (40, 1), errno.EAFNOSUPPORT),
         ("fcntl", (1, 1031, 1 << 20), errno.EPERM),
         ("fcntl", (1, 2, 1), ALLOWED),
+        ("fcntl", (1, 6), ALLOWED),  # F_SETLK
+        ("fcntl", (1, 37), errno.EINVAL),
+        ("fcntl", (1, 38), errno.EINVAL),
         *[("setsockopt", (1, 1, option), 0) for option in (7, 8, 32, 33)],
         ("setsockopt", (1, 1, 2), ALLOWED),
         ("setsockopt", (1, 6, 7), ALLOWED),

@@ -1,9 +1,9 @@
 """Adapter for /proc: measures the memory that processes take of the host.
 
 Counted are anonymous memory (in swap too), page tables, pipes, sockets, the kernel's records of
-mappings, and the scratch files. A look is quick and never too low: memory that processes share
-after a fork counts for each of them, and every descriptor as a socket. Only when that is over the
-limit they are stopped for the exact sum, and go on if it is not.
+mappings and file locks, and the scratch files. A look is quick and never too low: memory that
+processes share after a fork counts for each of them, and every descriptor as a pipe or socket. Only
+when that is over the limit they are stopped for the exact sum, and go on if it is not.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 _PIPE_BYTES = 64 * 1024
 _MAPPING_BYTES = 320
 """Kernel memory of one mapping: vm_area_struct and its share of the tree."""
+_LOCK_BYTES, _MOST_LOCKS = 256, 8000
+"""Kernel memory of one file lock, and a number of them that takes too long to list."""
 _MOST_MAPS_BYTES = 512 * 1024
 """Length of a list of mappings, about 8,000, that takes too long to read to watch its process."""
 _COUNTED = (b"VmPTE:", b"VmSwap:")
@@ -40,7 +42,10 @@ BEYOND = 1 << 62
 
 
 class MemoryUse:
-    """Measures the processes that `processes` lists. `scratch` is a path on their scratch tmpfs."""
+    """Measures the processes that `processes` lists. `scratch` is a path on their scratch tmpfs.
+
+    Without it they have no namespaces of their own: the machine's locks and sockets are not theirs.
+    """
 
     def __init__(self, processes: Callable[[], Iterable[int]], scratch: str = "") -> None:
         self._processes, self._scratch = processes, scratch
@@ -50,8 +55,9 @@ class MemoryUse:
         """Return the bytes in use, exact if it may be over it, and the processes' number."""
         anonymous = dict(map(_size, self._processes()))
         self._examine_some(list(anonymous))
-        descriptors = sum(map(_count_descriptors, anonymous)) * DATAGRAM_BYTES
-        total = sum(anonymous.values()) + descriptors + self._besides()
+        pipes = sum(map(_count_descriptors, anonymous))
+        buffers = self._buffers(pipes, 0 if self._scratch else pipes)
+        total = sum(anonymous.values()) + buffers + self._besides()
         if limit < total < BEYOND:
             total = self._measure_stopped(limit)
         return total, len(anonymous)
@@ -71,7 +77,17 @@ class MemoryUse:
             self._examined[pid] = (now, _kernel_bytes(pid))
 
     def _besides(self) -> int:
-        return sum(kernel for _, kernel in self._examined.values()) + _scratch_bytes(self._scratch)
+        kernel = sum(kernel for _, kernel in self._examined.values())
+        return kernel + (_scratch_bytes(self._scratch) + _lock_bytes() if self._scratch else 0)
+
+    def _buffers(self, pipes: int, sockets: int) -> int:
+        """Return the most that pipes and sockets hold.
+
+        A network namespace counts its sockets, also those on their way to another process.
+        """
+        if self._scratch:
+            sockets = max(sockets, _count_sockets() - _FOREIGN_SOCKETS)
+        return pipes * _PIPE_BYTES + sockets * DATAGRAM_BYTES
 
     def _measure_stopped(self, limit: int) -> int:
         """Stop all processes, parents first, so that they cannot grow while they are measured.
@@ -98,7 +114,9 @@ class MemoryUse:
         Pages that n processes share count for an nth in each.
         """
         bounds = sorted(((_anonymous(pid), pid) for pid in pids), reverse=True)
-        total = sum(bound for bound, _ in bounds) + self._besides() + _descriptor_bytes(pids)
+        total = sum(bound for bound, _ in bounds) + self._besides()
+        total += self._buffers(*_count_pipes_and_sockets(pids))
+        total += _tcp_bytes() if self._scratch else 0
         for bound, pid in bounds:
             if total <= limit * _CLEARLY_BELOW:
                 break
@@ -112,8 +130,6 @@ def next_look_s(used: int, limit: int, cores: int, longest_s: float = _LONGEST_S
 
 
 def _scratch_bytes(path: str) -> int:
-    if not path:
-        return 0
     try:
         status = os.statvfs(path)
     except OSError:
@@ -188,15 +204,36 @@ def _signal(pid: int, number: int) -> bool:
     return False
 
 
-def _descriptor_bytes(pids: Iterable[int]) -> int:
-    """Return the most that the pipes and sockets of processes hold, each counted once."""
+def _count_pipes_and_sockets(pids: Iterable[int]) -> tuple[int, int]:
+    """Count the pipes and the sockets of processes, each once."""
     targets: set[str] = set()
     for pid in pids:
         with contextlib.suppress(OSError):
             targets.update(_targets(f"/proc/{pid}/fd"))
     pipes = sum(target.startswith("pipe:") for target in targets)
     sockets = sum(target.startswith("socket:") for target in targets)
-    return pipes * _PIPE_BYTES + sockets * DATAGRAM_BYTES + _tcp_bytes()
+    return pipes, sockets
+
+
+def _count_sockets() -> int:
+    """Count the sockets of this network namespace, also those that no process has open."""
+    try:
+        return int(_read("/proc/self/net/sockstat").split(b"\n", 1)[0].split()[2])
+    except (OSError, LookupError, ValueError):
+        return 0
+
+
+def _lock_bytes() -> int:
+    """Return the memory of the file locks of this pid namespace.
+
+    Locks of open file descriptions belong to no process: those of the whole machine are listed.
+    """
+    try:
+        locks = _read("/proc/locks")
+    except OSError:
+        return 0
+    count = locks.count(b"\n") - locks.count(b"OFDLCK")
+    return BEYOND if count >= _MOST_LOCKS else count * _LOCK_BYTES
 
 
 def _targets(folder: str) -> Iterable[str]:
@@ -263,3 +300,5 @@ def _tcp_buffers() -> tuple[int, int]:
 
 DATAGRAM_BYTES = _default_buffers()
 TCP_BYTES = _tcp_buffers()
+_FOREIGN_SOCKETS = _count_sockets()
+"""Sockets of others, if this program has no network namespace of its own."""

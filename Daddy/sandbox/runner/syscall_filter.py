@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-EPERM, ENOSYS, EAFNOSUPPORT, NO_EFFECT = 1, 38, 97, 0
+EPERM, EINVAL, ENOSYS, EAFNOSUPPORT, NO_EFFECT = 1, 22, 38, 97, 0
 
 _ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _X32 = 0x40000000
@@ -114,6 +114,9 @@ _RULES = [
     Rule((41, 198), _FOREIGN, EAFNOSUPPORT),  # socket
     Rule((53, 199), _FOREIGN, EAFNOSUPPORT),  # socketpair
     Rule((72, 25), (Condition(1, _WORD, 1031),), EPERM),  # fcntl F_SETPIPE_SZ
+    *(  # F_OFD_SETLK and F_OFD_SETLKW: such locks are listed as nobody's, and so not counted
+        Rule((72, 25), (Condition(1, _WORD, command),), EINVAL) for command in (37, 38)
+    ),
     # Shared anonymous memory stays in use when it is mapped no longer, seen by nobody.
     Rule((9, 222), (Condition(3, 0x21, 0x21),), EPERM),  # mmap MAP_SHARED | MAP_ANONYMOUS
     Rule((9, 222), _any_of(3, 0x40000), EPERM),  # mmap MAP_HUGETLB
