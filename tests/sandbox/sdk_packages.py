@@ -1,4 +1,4 @@
-"""The SDKs of Docker and Daytona, which no other part needs: from the environment, or runs/sdks."""
+"""The SDK of Daytona, which no other part needs: from the environment, or runs/sdks."""
 
 import importlib.util
 import sys
