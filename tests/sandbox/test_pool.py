@@ -330,12 +330,14 @@ def test_a_quota_below_the_size_slows_the_pool_and_fails_nothing() -> None:
 
 def test_a_backend_that_cannot_make_any_fails_the_callers_with_its_reason() -> None:
     async def story(backend: FakeBackend) -> None:
-        async with SandboxPool(backend, size=1) as pool:
+        told: list[str] = []
+        async with SandboxPool(backend, size=1, report=told.append) as pool:
             backend.failures = [SandboxError("no namespaces", "type this")] * 3
             done = await asyncio.gather(*(pool.run(TRUE) for _ in range(5)), return_exceptions=True)
             assert {type(error) for error in done} == {SandboxError}
             assert {error.fix for error in done} == {"type this"}
             assert "no namespaces" in str(done[0])
+            assert told == ["a sandbox could not be made: no namespaces"] * 3
             assert (await pool.run(TRUE)).stdout == b"1"
 
     play(story)
