@@ -446,15 +446,17 @@ def test_closing_ends_running_and_waiting_commands_with_an_error() -> None:
     play(story)
 
 
-def test_closing_in_the_middle_of_creation_leaves_nothing() -> None:
+@pytest.mark.parametrize("ready", [True, False])
+def test_closing_in_the_middle_of_creation_leaves_nothing(ready: bool) -> None:
     async def story(backend: FakeBackend) -> None:
         backend.creatable.clear()
         pool = SandboxPool(backend, size=20)
         tasks = [asyncio.create_task(pool.run(TRUE)) for _ in range(20)]
         await until(lambda: backend.creating == 8)
-        backend.creatable.set()
+        if ready:
+            backend.creatable.set()
         await asyncio.gather(pool.close(), *tasks, return_exceptions=True)
-        assert pool.state().creating == 0
+        assert pool.state().creating == backend.creating == 0
 
     play(story)
 
