@@ -239,7 +239,7 @@ class SandboxPool:
         except asyncio.CancelledError:
             if caller in self._callers:
                 self._callers.remove(caller)
-            elif not caller.pooled.cancelled() and not caller.pooled.exception():
+            elif not caller.pooled.exception():  # raises CancelledError for a cancelled one
                 self._give_back(caller.pooled.result(), Usage())
             raise
 

@@ -73,6 +73,7 @@ class FakeSandbox:
         self.backend.live.discard(self)
 
     async def close(self) -> None:
+        self.backend.closed += 1
         await self.backend.closable.wait()
         self.end()
 
@@ -93,7 +94,9 @@ class FakeBackend:
         self.failures: list[BaseException] = []
         self.live: set[FakeSandbox] = set()
         self.ran: Counter[tuple[str, ...]] = Counter()
-        self.made = self.most_live = self.most_in_one = self.creating = self.most_creating = 0
+        self.closed = self.made = self.most_live = self.most_in_one = self.creating = (
+            self.most_creating
+        ) = 0
 
     def isolation(self) -> Isolation:
         return Isolation("none", ("everything: it is a fake",))

@@ -78,10 +78,11 @@ def test_callers_are_served_in_the_order_in_which_they_came() -> None:
 
 def test_warm_sandboxes_are_there_before_the_first_command() -> None:
     async def story(backend: FakeBackend) -> None:
-        async with SandboxPool(backend, size=5, warm=3) as pool:
-            assert len(backend.live) == 3
-            await pool.run(TRUE)
-            assert backend.made == 3
+        for warm in (3, 9):
+            async with SandboxPool(backend, size=5, warm=warm) as pool:
+                assert len(backend.live) == min(warm, 5)
+                await pool.run(TRUE)
+        assert backend.made == 3 + 5
 
     play(story)
 
@@ -200,6 +201,7 @@ def test_a_sandbox_that_its_caller_closed_is_replaced() -> None:
             async with pool.lease() as sandbox:
                 await sandbox.close()
                 await sandbox.close()
+                assert not backend.live
             assert (await pool.run(TRUE)).stdout == b"2"
 
     play(story)
@@ -214,6 +216,7 @@ def test_a_cancelled_command_ends_its_sandbox_and_a_cancelled_caller_leaves_the_
             last = asyncio.create_task(pool.run(TRUE))
             await until(lambda: pool.state().waiting == 2)
             waiting.cancel()
+            await until(lambda: pool.state().waiting == 1)
             running.cancel()
             assert (await last).stdout == b"2"
         assert backend.ran["hold",] == 1
@@ -234,14 +237,20 @@ def test_a_caller_cancelled_as_a_sandbox_becomes_free_does_not_get_it() -> None:
     play(story)
 
 
-def test_a_caller_cancelled_as_the_pool_closes_is_cancelled() -> None:
+@pytest.mark.parametrize("turns", [0, 1, 2])
+def test_a_caller_cancelled_as_the_pool_closes_is_cancelled(turns: int) -> None:
+    """After one turn of the loop the closing is about to fail the caller, after two it has."""
+
     async def story(backend: FakeBackend) -> None:
         pool = SandboxPool(backend, size=1)
         async with pool.lease():
             caller = asyncio.create_task(pool.run(TRUE))
             await until(lambda: pool.state().waiting)
+            closing = asyncio.create_task(pool.close())
+            for _ in range(turns):
+                await asyncio.sleep(0)
             caller.cancel()
-            await pool.close()
+            await closing
         with pytest.raises(asyncio.CancelledError):
             await caller
 
@@ -278,6 +287,40 @@ def test_a_rate_limit_is_waited_out_and_no_command_fails() -> None:
     play(story)
 
 
+def test_a_pool_that_waits_has_one_timer_and_after_its_end_none() -> None:
+    async def story(backend: FakeBackend) -> None:
+        loop = asyncio.get_running_loop()
+
+        def timers() -> list[float]:
+            living = [h for h in loop._scheduled if not h.cancelled()]  # type: ignore[attr-defined]
+            return [h.when() for h in living if getattr(h._callback, "__self__", None) is pool]
+
+        backend.failures = [CreationRefusedError("429", retry_after_s=PATIENCE_S)]
+        pool = SandboxPool(backend, size=1)
+        callers = [asyncio.create_task(pool.run(TRUE)) for _ in range(5)]
+        await until(lambda: not backend.failures and not backend.creating)
+        callers.append(asyncio.create_task(pool.run(TRUE)))
+        await until(lambda: pool.state().waiting == len(callers))
+        (wake_at,) = timers()
+        assert loop.time() < wake_at - PATIENCE_S / 2
+        await pool.close()
+        assert timers() == []
+        await asyncio.gather(*callers, return_exceptions=True)
+
+    play(story)
+
+
+def test_failures_with_a_success_between_them_are_not_in_a_row() -> None:
+    async def story(backend: FakeBackend) -> None:
+        async with SandboxPool(backend, size=1) as pool:
+            for _ in range(2):
+                backend.failures = [SandboxError("busy")] * 2
+                with pytest.raises(SandboxError, match="ended"):
+                    await pool.run(DIE)
+
+    assert play(story).made == 2
+
+
 def test_a_quota_below_the_size_slows_the_pool_and_fails_nothing() -> None:
     async def story(backend: FakeBackend) -> None:
         async with SandboxPool(backend, size=10, warm=2) as pool:
@@ -289,21 +332,29 @@ def test_a_quota_below_the_size_slows_the_pool_and_fails_nothing() -> None:
 
 def test_a_backend_that_cannot_make_any_fails_the_callers_with_its_reason() -> None:
     async def story(backend: FakeBackend) -> None:
-        async with SandboxPool(backend, size=1) as pool:
+        told: list[str] = []
+        async with SandboxPool(backend, size=1, report=told.append) as pool:
             backend.failures = [SandboxError("no namespaces", "type this")] * 3
             done = await asyncio.gather(*(pool.run(TRUE) for _ in range(5)), return_exceptions=True)
             assert {type(error) for error in done} == {SandboxError}
             assert {error.fix for error in done} == {"type this"}
             assert "no namespaces" in str(done[0])
+            assert told == ["a sandbox could not be made: no namespaces"] * 3
             assert (await pool.run(TRUE)).stdout == b"1"
 
     play(story)
 
 
-def test_a_pool_that_cannot_warm_up_raises_and_leaves_nothing() -> None:
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [(OSError(28, "No space left"), "No space left"), (asyncio.CancelledError(), "Cancelled")],
+)
+def test_a_pool_that_cannot_warm_up_raises_and_leaves_nothing(
+    error: BaseException, words: str
+) -> None:
     async def story(backend: FakeBackend) -> None:
-        backend.failures = [OSError(28, "No space left on device")] * 3
-        with pytest.raises(SandboxError, match="No space left"):
+        backend.failures = [error] * 3
+        with pytest.raises(SandboxError, match=words):
             async with SandboxPool(backend, size=1, warm=1):
                 raise AssertionError
 
@@ -386,9 +437,10 @@ def test_closing_ends_running_and_waiting_commands_with_an_error() -> None:
         pool = SandboxPool(backend, size=2)
         tasks = [asyncio.create_task(pool.run(HOLD)) for _ in range(5)]
         await until(lambda: backend.ran["hold",] == 2)
-        await pool.close()
+        await asyncio.gather(pool.close(), pool.close())
         await pool.close()
         ends = await asyncio.gather(*tasks, return_exceptions=True)
+        assert backend.closed == 2
         assert [type(end) for end in ends] == [SandboxError] * 5
         with pytest.raises(SandboxError, match="closed"):
             await pool.run(TRUE)
@@ -396,36 +448,35 @@ def test_closing_ends_running_and_waiting_commands_with_an_error() -> None:
     play(story)
 
 
-def test_closing_in_the_middle_of_creation_leaves_nothing() -> None:
+@pytest.mark.parametrize("ready", [True, False])
+def test_closing_in_the_middle_of_creation_leaves_nothing(ready: bool) -> None:
     async def story(backend: FakeBackend) -> None:
         backend.creatable.clear()
         pool = SandboxPool(backend, size=20)
         tasks = [asyncio.create_task(pool.run(TRUE)) for _ in range(20)]
         await until(lambda: backend.creating == 8)
-        backend.creatable.set()
+        if ready:
+            backend.creatable.set()
         await asyncio.gather(pool.close(), *tasks, return_exceptions=True)
-        assert pool.state().creating == 0
+        assert pool.state().creating == backend.creating == 0
 
     play(story)
 
 
 def test_a_cancelled_close_still_ends_everything() -> None:
     async def story(backend: FakeBackend) -> None:
+        pool = SandboxPool(backend, size=5, warm=5)
+        await pool.start()
         backend.closable.clear()
-
-        async def use() -> None:
-            async with SandboxPool(backend, size=5, warm=5) as pool:
-                await pool.run(HOLD)
-
-        user = asyncio.create_task(use())
-        await until(lambda: backend.ran["hold",])
+        closing = asyncio.create_task(pool.close())
         for _ in range(3):
-            user.cancel()
             await asyncio.sleep(0)
+            closing.cancel()
+        await asyncio.sleep(0)
         assert len(backend.live) == 5
         backend.closable.set()
         with pytest.raises(asyncio.CancelledError):
-            await user
+            await closing
 
     play(story)
 
@@ -481,6 +532,7 @@ def test_a_creation_that_hangs_fails_its_callers_and_what_it_makes_later_ends(
             assert (await pool.run(TRUE)).exit_code == 0
             await until(lambda: len(backend.live) == 1 and not backend.creating)
             assert pool.state().live == 1
+            assert not pool._late
         assert backend.made == (4 if stubborn else 1)
 
     play(story)
@@ -512,6 +564,24 @@ def test_closing_does_not_wait_for_ever_for_a_creation_that_hangs() -> None:
         backend.creatable.set()
         await until(lambda: backend.made and not backend.live)
         await until(lambda: pool.state().live == 0)
+
+    play(story)
+
+
+def test_closing_waits_for_the_end_of_a_creation_over_its_time() -> None:
+    async def story(backend: FakeBackend) -> None:
+        backend.creatable.clear()
+        backend.stubborn = True
+        pool = SandboxPool(backend, size=1, create_s=0.01)
+        with pytest.raises(SandboxError, match="has not answered"):
+            await pool.run(TRUE)
+        closing = asyncio.create_task(pool.close())
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert not closing.done()
+        backend.creatable.set()
+        await closing
+        assert (backend.made, backend.live) == (3, set())
 
     play(story)
 
