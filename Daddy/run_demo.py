@@ -16,7 +16,7 @@ from Daddy.core.atomic_files import sha256_hex
 from Daddy.core.clock import SystemClock
 from Daddy.core.dotenv import load_dotenv
 from Daddy.core.entry_point import run_entry
-from Daddy.core.errors import ConfigError, ExitCode, SandboxError, UsageError
+from Daddy.core.errors import ConfigError, ExitCode, FileError, SandboxError, UsageError
 from Daddy.core.host_and_processes import usable_cores
 from Daddy.core.name_validation import new_incarnation, new_token
 from Daddy.core.stop_conditions import StopSignal
@@ -24,7 +24,6 @@ from Daddy.core.terminal import can_redraw, print_screen
 from Daddy.fanout.estimate import concurrency_limit, estimate_lines, stated_cost
 from Daddy.fanout.fanout_files import (
     FanoutPaths,
-    RunHeldError,
     begin_run,
     hold_run,
     read_program,
@@ -148,12 +147,12 @@ async def _clean(backend: Backend, run_dir: Path | None) -> int:
     deleted = 0
     for folder in [run_dir] if run_dir else list_runs(RUNS):
         paths = FanoutPaths(folder.resolve())
-        settings = settings_from({}, read_settings(paths))
         try:
-            with hold_run(paths):
-                deleted += await delete(settings.name)
-        except RunHeldError as error:
-            print(f"{error.message}: its sandboxes are left alone")
+            name = settings_from({}, read_settings(paths)).name
+            with hold_run(paths, surely=True):
+                deleted += await delete(name)
+        except (ConfigError, FileError) as error:  # also of a run that is held, or of a release
+            print(f"{error.message}: the sandboxes of {folder} are left alone")
     print(f"{deleted} sandboxes of ended runs deleted")
     return ExitCode.DONE
 

@@ -68,8 +68,11 @@ def begin_run(paths: FanoutPaths, settings: FanoutSettings, program: bytes) -> N
 
 
 @contextlib.contextmanager
-def hold_run(paths: FanoutPaths) -> Iterator[None]:
-    """Keep other processes from running a run. Raises RunHeldError if one does."""
+def hold_run(paths: FanoutPaths, *, surely: bool = False) -> Iterator[None]:
+    """Keep other processes from running a run. Raises RunHeldError if one does.
+
+    A file system without locks is no error, unless it must be known `surely` that none does.
+    """
     with paths.settings.open("r+b") as file:  # NFS locks only files that are open for writing
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -77,8 +80,12 @@ def hold_run(paths: FanoutPaths) -> Iterator[None]:
             raise RunHeldError(
                 f"another process runs {paths.root}", "wait for its end, or stop it with Ctrl-C"
             ) from error
-        except OSError:
-            pass  # a file system without locks: a result is still created once
+        except OSError as error:  # a file system without locks: a result is still created once
+            if surely:
+                raise RunHeldError(
+                    f"{paths.root} cannot be locked ({error.strerror}), so it may be in use",
+                    "repeat this on the machine that ran it, on a local disk",
+                ) from error
         yield
 
 

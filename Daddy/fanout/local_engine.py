@@ -4,9 +4,12 @@ import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from Daddy.fanout.run_batch import Batch
+
+_CLOSE_S: Final = 60.0
+"""Seconds in which sandboxes that are being made or deleted end by themselves."""
 
 
 class Engine(Protocol):
@@ -32,24 +35,37 @@ class LocalEngine:
 
     def __init__(self, run: Callable[[Batch], Coroutine[Any, Any, None]]) -> None:
         self._run = run
+        self._futures: list[Future[None]] = []
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
 
     def submit_all(self, batches: Sequence[Batch]) -> "list[Future[None]]":
         """Start all batches."""
-        return [asyncio.run_coroutine_threadsafe(self._run(b), self._loop) for b in batches]
+        self._futures = [
+            asyncio.run_coroutine_threadsafe(self._run(batch), self._loop) for batch in batches
+        ]
+        return self._futures
 
     def close(self) -> None:
         """Cancel all batches, and wait until their sandboxes have ended."""
-        asyncio.run_coroutine_threadsafe(_cancel_others(), self._loop).result()
+        for future in self._futures:
+            future.cancel()
+        asyncio.run_coroutine_threadsafe(_end_others(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
 
 
-async def _cancel_others() -> None:
-    others = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in others:
-        task.cancel()
-    await asyncio.gather(*others, return_exceptions=True)
+async def _end_others() -> None:
+    """Wait for the tasks of cancelled batches; cancel those that go on after `_CLOSE_S`.
+
+    A sandbox that is being made can be deleted only when it is there: cancelled, it would stay.
+    """
+    this = {asyncio.current_task()}
+    timeout_s: float | None = _CLOSE_S
+    while others := asyncio.all_tasks() - this:
+        _, late = await asyncio.wait(others, timeout=timeout_s)
+        for task in late:
+            task.cancel()
+        timeout_s = None

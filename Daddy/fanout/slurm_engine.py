@@ -96,7 +96,7 @@ class SlurmEngine:
         if not self._job:
             return
         deadline = self._clock.monotonic() + _END_S
-        while self._read_queue() and self._clock.monotonic() < deadline:
+        while self._read_queue() != set() and self._clock.monotonic() < deadline:
             self._commands.run(("scancel", self._job), _TIMEOUT_S)
             self._clock.wait(threading.Event(), 0.5)
 

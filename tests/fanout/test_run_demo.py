@@ -332,13 +332,17 @@ def test_a_cleanup_deletes_by_the_label_of_runs_that_have_ended(
         labels.append(demo.backend.opened[0][1])
         assert labels[-1] == json.loads((demo.run_dir / "fanout.json").read_text())["name"]
     assert len(set(labels)) == 2
+    older = demo.folder / "runs" / "fanout-0" / "fanout.json"
+    older.parent.mkdir()
+    older.write_text('{"task": "a word of another release"}')
     vendor = VendorBackend()
     demo.use(vendor)
     with hold_run(FanoutPaths(demo.run_dir)):
         assert run_entry(run_demo.main, ["--cleanup"]) == 0
     assert vendor.deleted == labels[:1]
     out = capsys.readouterr().out
-    assert "its sandboxes are left alone" in out
+    for left in (demo.run_dir, older.parent):
+        assert f"the sandboxes of {left.relative_to(demo.folder)} are left alone" in out
     assert out.endswith("2 sandboxes of ended runs deleted\n")
 
 
