@@ -31,6 +31,8 @@ _HIDDEN = b"/dev/zero (deleted)"
 _GROWTH_PER_CORE = 4 << 30
 """Bytes a second that a core can take of fresh memory at most, doubled since looks can be late."""
 _SHORTEST_S, _LONGEST_S = 0.001, 0.02
+_LOCKS_HOLD_S = 0.5
+"""Seconds between two readings of the locks: each takes 12 ms, for which nothing is watched."""
 _EXAMINE_S, _EXAMINED_FOR_S = 0.002, 0.02
 """Seconds that a look may spend on what is no anonymous memory, and for which this then holds."""
 _ROUNDS = 10
@@ -50,6 +52,7 @@ class MemoryUse:
     def __init__(self, processes: Callable[[], Iterable[int]], scratch: str = "") -> None:
         self._processes, self._scratch = processes, scratch
         self._examined: dict[int, tuple[float, int]] = {}
+        self._locks, self._locks_at = 0, time.monotonic()
 
     def measure(self, limit: int) -> tuple[int, int]:
         """Return the bytes in use, exact if it may be over it, and the processes' number."""
@@ -78,7 +81,13 @@ class MemoryUse:
 
     def _besides(self) -> int:
         kernel = sum(kernel for _, kernel in self._examined.values())
-        return kernel + (_scratch_bytes(self._scratch) + _lock_bytes() if self._scratch else 0)
+        return kernel + (_scratch_bytes(self._scratch) + self._lock_bytes() if self._scratch else 0)
+
+    def _lock_bytes(self) -> int:
+        if (now := time.monotonic()) > self._locks_at + _LOCKS_HOLD_S:
+            self._locks = _lock_bytes()
+            self._locks_at = now
+        return self._locks
 
     def _buffers(self, pipes: int, sockets: int) -> int:
         """Return the most that pipes and sockets hold.
