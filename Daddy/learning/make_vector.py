@@ -55,12 +55,13 @@ def make_vector(
 def groups_for(num_envs: int, cores: int) -> int:
     """Return how many groups play fastest.
 
-    On few cores a group for each: none waits for another core, and while a group waits for its
-    actions the policy needs the core that it leaves. On many, one inference has to serve several
-    cores, and two groups take turns.
+    On few cores a group for each, if they are of equal size: none waits for another core, and while
+    a group waits for its actions the policy needs the core that it leaves. On many, one inference
+    has to serve several cores, and two groups take turns; so on one, where a GPU may infer.
     """
-    most = cores if cores <= _FEW_CORES else 2
-    return max(1, min(most, num_envs // _SMALLEST_GROUP))
+    if 1 < cores <= _FEW_CORES and num_envs % cores == 0 and num_envs >= _SMALLEST_GROUP * cores:
+        return cores
+    return 2 if num_envs >= 2 * _SMALLEST_GROUP else 1
 
 
 def is_forking(backend: Backend) -> bool:

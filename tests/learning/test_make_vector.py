@@ -129,7 +129,7 @@ def test_observations_of_a_group_change_in_its_own_step_only(make: Make, backend
 
 @pytest.mark.parametrize(
     ("num_envs", "cores", "groups"),
-    [(8, 2, 2), (7, 2, 1), (16, 4, 4), (12, 4, 3), (96, 16, 2), (4, 16, 1), (8, 1, 1)],
+    [(8, 2, 2), (7, 2, 1), (16, 4, 4), (12, 4, 2), (21, 4, 2), (96, 16, 2), (4, 16, 1), (8, 1, 2)],
 )
 def test_few_cores_have_a_group_each_and_many_share_two(
     num_envs: int, cores: int, groups: int
