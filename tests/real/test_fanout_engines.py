@@ -74,6 +74,8 @@ class Demo:
 @pytest.fixture
 def demo(cluster: Cluster, tmp_path: Path) -> Demo:
     program("bwrap", "bubblewrap")
+    if ROOT.is_relative_to("/tmp"):
+        pytest.skip("a sandbox has a /tmp of its own, which hides a checkout below /tmp")
     return Demo(tmp_path, cluster.env)
 
 
