@@ -47,7 +47,7 @@ COUNTS = (1, 2, 4, 8, 16, 32)
 USUAL = 16
 """Environments in the uneven scene, and of our other ways."""
 PEER_COUNTS = (8, 16, 32)
-ROUNDS, QUICK_ROUNDS = 40, 4
+ROUNDS, QUICK_ROUNDS = 40, 2
 SECONDS, TRIAL_SECONDS = 0.5, 2.0
 SETTLING_S = 0.7
 """Pause after peers and `before`: pufferlib's workers poll for half a second after a step."""
