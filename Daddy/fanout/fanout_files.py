@@ -31,7 +31,7 @@ PROGRAM_BYTES = 4 << 20
 
 
 class RunHeldError(ConfigError):
-    """Another process runs this run."""
+    """Another process runs this run, or may do so."""
 
 
 @dataclass(frozen=True, slots=True)

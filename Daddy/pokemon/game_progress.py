@@ -5,7 +5,6 @@ During a warp the map is new and the coordinates are old; then `placed` is False
 
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import NamedTuple
 
 from Daddy.pokemon import bag as bags
 from Daddy.pokemon import ram_map as ram
@@ -45,28 +44,16 @@ _HOLDINGS = (
     slice(ram.LAST_MAP - ram.RAM_START, ram.EVENTS + ram.EVENT_BYTES - ram.RAM_START),
 )
 """Slices of an image: all that a player holds or has done. The place is between them."""
-
-
-class Holdings(NamedTuple):
-    """Holds the facts that few steps change; `events` has the 320 event bytes as one integer."""
-
-    events: int
-    story_flags: int
-    badges: int
-    party: tuple[Creature, ...]
-    seen: int
-    owned: int
-    items: int
-    money: int
-    wins: int
+Holdings = tuple[int, int, int, tuple[Creature, ...], int, int, int, int, int]
+"""The fields of a Progress from `events` to `wins`, which few steps change."""
 
 
 @dataclass(slots=True)  # not frozen, which would take 3 us of every step
 class Progress:
-    """Holds the game's present facts."""
+    """Holds the game's present facts; `events` has the 320 event bytes as one integer."""
 
     holdings: Holdings
-    """The next nine fields; the same object as before if no byte of `_HOLDINGS` has changed."""
+    """The next nine fields. The same object as before tells that no byte of them has changed."""
     events: int
     story_flags: int
     badges: int
@@ -232,7 +219,7 @@ def _read_holdings(before_place: bytes, after_place: bytes) -> Holdings:
     image = bytearray(ram.RAM_SIZE)
     image[_HOLDINGS[0]], image[_HOLDINGS[1]] = before_place, after_place
     events = bits(image, ram.EVENTS, ram.EVENT_BYTES)
-    return Holdings(
+    return (
         events,
         (events & _STORY).bit_count(),
         byte(image, ram.BADGES),

@@ -2,7 +2,10 @@
 
 import asyncio
 import threading
+from concurrent.futures import CancelledError
 from pathlib import Path
+
+import pytest
 
 from Daddy.fanout.local_engine import LocalEngine
 from Daddy.fanout.run_batch import Batch
@@ -32,8 +35,8 @@ def test_what_is_being_made_at_a_stop_is_deleted_once_it_is_there() -> None:
     creating.wait()
     closer = threading.Thread(target=engine.close)
     closer.start()
-    while not future.cancelled():
-        future.cancel()
+    with pytest.raises(CancelledError):
+        future.result()
     closing.set()
     closer.join()
     assert deleted == ["sandbox 1"]
