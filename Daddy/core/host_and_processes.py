@@ -21,6 +21,7 @@ import psutil
 _SAME_CREATION_S = 1.5
 """Seconds by which two readings of a process's creation time may differ: boot time is rounded."""
 
+_libc = ctypes.CDLL(None, use_errno=True)
 _PR_SET_PDEATHSIG = 1
 _STARTTIME = 19
 """Index of the start time among the fields of /proc/<pid>/stat after the name (proc(5))."""
@@ -180,11 +181,24 @@ def die_with_parent(parent: int = 0) -> None:
     """
     parent = parent or os.getppid()
     if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         if os.getppid() != parent:  # it died before the kernel knew
             os._exit(0)
         return
     threading.Thread(target=_watch_parent, args=(parent,), daemon=True).start()
+
+
+def present_core() -> int:
+    """Return the number of the core on which this thread runs now; 0 on other systems."""
+    return int(_libc.sched_getcpu()) if sys.platform == "linux" else 0
+
+
+def move_to_core(core: int) -> None:
+    """Move this thread to a core if it may run there; it is not held there. Linux only."""
+    if sys.platform == "linux" and core in (allowed := os.sched_getaffinity(0)):
+        with contextlib.suppress(OSError):  # the core was taken from us meanwhile
+            os.sched_setaffinity(0, {core})
+            os.sched_setaffinity(0, allowed)
 
 
 def parent_death_hook(parent: int) -> Callable[[], None] | None:
@@ -194,10 +208,9 @@ def parent_death_hook(parent: int) -> Callable[[], None] | None:
     """
     if sys.platform != "linux":
         return None
-    prctl = ctypes.CDLL(None, use_errno=True).prctl  # loaded here, not in the forked child
 
     def request_signal() -> None:
-        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         if os.getppid() != parent:
             os._exit(1)
 

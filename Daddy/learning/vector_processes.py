@@ -29,9 +29,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from Daddy.core.atomic_files import write_atomic
+from Daddy.core.host_and_processes import move_to_core
 from Daddy.learning.interfaces import EpisodeEnd, Transition
 from Daddy.learning.vector_rows import EnvFactory, EnvProcessError, VectorEnv, row_layout
 from Daddy.learning.vector_worker import (
+    DONE,
     LEFT_TO_DRIVER,
     MESSAGE,
     STEP,
@@ -54,6 +56,8 @@ _REPORT = "this is a bug: report it"
 _CLOSE_S = 2.0
 """Seconds until env processes that do not end are killed."""
 _ENTRY = "Daddy.learning.env_process_entry"
+_LONG_TURN_S = 0.0005
+"""Turn of the driver, from a group's results to its next actions, for which a move pays."""
 _SILENCE_S = 120
 """Seconds without a result from any env process after which they count as hung."""
 
@@ -85,8 +89,8 @@ class EnvProcesses:
         self._tokens: list[Connection] = []
         self._has_answer = setup.open_arrays().has_answer
         self._answers: dict[int, Answer] = {}
-        self._finished: deque[int] = deque()
-        """Groups that have finished their command."""
+        self._finished: deque[tuple[int, int]] = deque()
+        """Groups that have finished their command, and the core of each one's last process."""
         self._start = _starter(setup, method)
         try:
             for group in groups:
@@ -118,7 +122,7 @@ class EnvProcesses:
         """Send each env process its message (see `vector_worker`), and wait for all of them."""
         for group in range(len(self._groups)):
             self.start_command(group, MESSAGE, messages)
-        answers = [self.answers(self.wait_for_group()) for _ in self._groups]
+        answers = [self.answers(self.wait_for_group()[0]) for _ in self._groups]
         for answer in answers:
             check_answers(answer)
 
@@ -135,8 +139,8 @@ class EnvProcesses:
                 if command == MESSAGE:
                     self._connections[number].send(messages[number])
 
-    def wait_for_group(self) -> int:
-        """Sleep until a group has finished its command, and return its number.
+    def wait_for_group(self) -> tuple[int, int]:
+        """Sleep until a group has finished its command; return its number and a core it has left.
 
         Raises EnvProcessError if an env process ended, or if none finishes for two minutes. These
         are counted in seconds of waiting, because a suspended job's clock goes on.
@@ -151,7 +155,7 @@ class EnvProcesses:
                 raise EnvProcessError(f"no env process answered for {silence} s", "start again")
             for key, _ in events:
                 if key.data is None:
-                    self._finished.extend(os.read(key.fd, 4096))
+                    self._finished.extend(DONE.iter_unpack(os.read(key.fd, 64 * DONE.size)))
                 else:
                     self._receive(key.data)
         return self._finished.popleft()
@@ -305,6 +309,9 @@ class ProcessVector(VectorEnv):
         setup = WorkerSetup(env_fn, self._layout, num_envs, count, memory)
         self._arrays = setup.open_arrays()
         self._processes = EnvProcesses(setup, parts, context or start_method())
+        self._alone = count == len(parts)
+        """True if each group has one process."""
+        self._received, self._turn_s = time.monotonic(), 0.0
         self._requested = np.zeros(num_envs, bool)
         self._pictured = np.zeros(num_envs, bool)
         atexit.register(self.close)
@@ -323,10 +330,14 @@ class ProcessVector(VectorEnv):
         np.copyto(self._arrays.actions[members], actions, casting="same_kind")  # refuses floats
         self._arrays.draw[members] = self._requested[members]
         self._processes.start_command(group, STEP)
+        self._turn_s = time.monotonic() - self._received
 
     def recv(self) -> tuple[int, Transition]:
         """Wait for a group's step and return it; EnvProcessError if a process ended or hangs."""
-        group = self._processes.wait_for_group()
+        group, core = self._processes.wait_for_group()
+        if self._alone and self._turn_s > _LONG_TURN_S:
+            move_to_core(core)  # else we may take the other group's, while this one is idle
+        self._received = time.monotonic()
         ended = check_answers(self._processes.answers(group))
         members, arrays = self.groups[group], self._arrays
         self._pictured[members] = arrays.draw[members]

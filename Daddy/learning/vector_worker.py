@@ -9,6 +9,8 @@ checkpoint.
 import mmap
 import os
 import signal
+import struct
+import sys
 import traceback
 from collections.abc import Sequence
 from contextlib import suppress
@@ -25,10 +27,13 @@ from numpy.typing import NDArray
 
 from Daddy.core.atomic_files import write_atomic
 from Daddy.core.errors import DaddyError
+from Daddy.core.host_and_processes import present_core
 from Daddy.core.nameless_memory import make_nameless_file
 from Daddy.learning.interfaces import EpisodeEnd
 from Daddy.learning.vector_rows import EnvFactory, EnvRow, RowLayout, Rows
 
+DONE = struct.Struct("<HH")
+"""What a group's last process writes when all are done: the group, and its own core."""
 STEP, MESSAGE = b"s", b"m"
 """Commands: take a step with the actions in the shared memory; read a message and carry it out."""
 LEFT_TO_DRIVER = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
@@ -86,8 +91,7 @@ class WorkerAssignment:
     """Names one env process's environments and its connections to the driver.
 
     ``tokens``, shared by a group, holds a byte for each of its processes less one: each reads one
-    when it is done, and the last, which finds none, wakes the driver by the group's number in
-    ``done``.
+    when it is done, and the last, which finds none, wakes the driver by a `DONE` in ``done``.
     """
 
     number: int
@@ -121,6 +125,8 @@ def run_worker(
     `inherited` are the driver's ends of connections, which a forked process has to close.
     """
     Thread(target=_end_after_driver, daemon=True).start()
+    if sys.platform == "linux":  # else waking us would interrupt the driver, as it wakes the others
+        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
     for number in LEFT_TO_DRIVER:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, LEFT_TO_DRIVER)
@@ -168,7 +174,8 @@ class Worker:
             try:
                 os.read(tokens, 1)
             except BlockingIOError:  # no token is left: this is the group's last process
-                os.write(self._assignment.done.fileno(), bytes([self._assignment.group]))
+                done = DONE.pack(self._assignment.group, present_core())
+                os.write(self._assignment.done.fileno(), done)
 
     def _carry_out(self, message: tuple[str, Any] | None) -> list[EpisodeEnd] | BaseException:
         """Carry out a message, or take a step; return ended episodes, or an error."""

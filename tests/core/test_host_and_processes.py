@@ -8,7 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from Daddy.core.host_and_processes import command_lines, socket_owner, user_name
+from Daddy.core.host_and_processes import (
+    command_lines,
+    move_to_core,
+    present_core,
+    socket_owner,
+    user_name,
+)
 from tests.components import absent
 
 _DIAL = "import socket, sys; s = socket.create_connection(('127.0.0.1', {port})); s.recv(1)"
@@ -61,3 +67,15 @@ def test_an_account_without_an_entry_is_named_by_its_shell_or_by_its_number(
     assert user_name() == "2000000019"
     monkeypatch.setenv("USER", "ada")
     assert user_name() == "ada"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no affinity")
+def test_a_thread_moves_to_a_core_and_is_not_held_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    held: list[set[int]] = []
+    cores = os.sched_getaffinity(0)
+    monkeypatch.setattr(os, "sched_setaffinity", lambda _pid, wanted: held.append(set(wanted)))
+    core = present_core()
+    move_to_core(core)
+    assert held == [{core}, cores]
+    move_to_core(max(cores) + 1)  # not ours
+    assert len(held) == 2

@@ -415,3 +415,20 @@ def test_an_unlinked_file_serves_as_memory(method: str, monkeypatch: pytest.Monk
         assert vector.step(ACTIONS + 1).observations["x"][:, 0].tolist() == [1.0] * 4
     finally:
         vector.close()
+
+
+@pytest.mark.parametrize("long_turn_s", [-1.0, float("inf")])
+def test_only_a_driver_with_long_turns_moves_to_the_core_of_a_finished_group(
+    monkeypatch: pytest.MonkeyPatch, long_turn_s: float
+) -> None:
+    cores: list[int] = []
+    monkeypatch.setattr(vector_processes, "move_to_core", cores.append)
+    monkeypatch.setattr(vector_processes, "_LONG_TURN_S", long_turn_s)
+    vector = ProcessVector(Slow, 4, 2, groups=2)
+    vector.reset(range(4))
+    for _ in range(3):
+        vector.step(ACTIONS)
+    vector.close()
+    assert len(cores) == (6 if long_turn_s < 0 else 0)
+    if sys.platform == "linux":
+        assert set(cores) <= os.sched_getaffinity(0)
