@@ -45,10 +45,11 @@ from Daddy.pokemon.reward import Records, RewardTracker
 from Daddy.pokemon.starts.find_start_state import start_state
 
 TELEMETRY: Final = (
-    *("badges", "story_flags", "episode_return", "episode", "map_id", "level", "step"),
-    *("cells", "maps", "events", "x", "y", "waits", "real_game"),
+    *("x", "y", "map_id", "step", "episode", "episode_return", "cells", "waits"),
+    *("badges", "story_flags", "level", "maps", "events", "real_game"),
     *("assists", "assists_used", "assists_off", *story_milestones.MILESTONE_COLUMNS),
 )
+"""Names of the numbers in an environment's telemetry; those of the first line change often."""
 _START_FRAMES = 60
 """Frames by which the starts of episodes differ: the game's random numbers change every frame."""
 
@@ -69,6 +70,8 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
     }
     telemetry_names: tuple[str, ...] = TELEMETRY
     _writer: ObservationWriter | None = None
+    _achieved_sources: tuple[object, object, object] = (None, None, None)
+    _achieved_values: tuple[float, ...] = ()
 
     def __init__(
         self,
@@ -232,27 +235,29 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
 
     def telemetry(self) -> tuple[float, ...]:
         """Return one number for each of `telemetry_names`."""
+        now = self.progress
+        often = now.x, now.y, now.map_id, self._steps, self._episode
+        return (*often, self._return, self._tracker.memory.cells, self._waits, *self._achieved())
+
+    def _achieved(self) -> tuple[float, ...]:
+        """Return the telemetry that few steps change; computed if a source is another object."""
         now, records, assists = self.progress, self._tracker.records, self._assists.state
-        return (
-            now.badge_count,
-            now.story_flags,
-            self._return,
-            self._episode,
-            now.map_id,
-            max([creature.level for creature in now.party], default=0),
-            self._steps,
-            self._tracker.memory.cells,
-            records.maps.bit_count(),
-            records.events.bit_count(),
-            now.x,
-            now.y,
-            self._waits,
-            float(self.rom.real),
-            to_bits(self._assists.names),
-            to_bits(assists.used),
-            to_bits(assists.names_off),
-            *story_milestones.milestones_to_columns(records.held, self.rom.real),
-        )
+        sources = now.holdings, records, assists
+        if any(map(operator.is_not, sources, self._achieved_sources)):
+            self._achieved_sources = sources
+            self._achieved_values = (
+                now.badge_count,
+                now.story_flags,
+                max([creature.level for creature in now.party], default=0),
+                records.maps.bit_count(),
+                records.events.bit_count(),
+                float(self.rom.real),
+                to_bits(self._assists.names),
+                to_bits(assists.used),
+                to_bits(assists.names_off),
+                *story_milestones.milestones_to_columns(records.held, self.rom.real),
+            )
+        return self._achieved_values
 
     @property
     def assists_used(self) -> frozenset[str]:

@@ -120,6 +120,8 @@ class ObservationWriter:
         self.screen: NDArray[np.uint8] = np.asarray(arrays["screen"], np.uint8)
         self._targets = [arrays[name] for name in _WRITTEN]
         self._written: Sequence[NDArray[np.generic] | None] = [None] * len(_WRITTEN)
+        self._sources: tuple[object, int] = (None, -1)
+        self._held: Sequence[NDArray[np.generic]] = ()
 
     def write(
         self, screen: NDArray[np.uint8], progress: Progress, visited: VisitedCells
@@ -127,14 +129,17 @@ class ObservationWriter:
         """Write the observation that `observe` makes, and return `arrays`."""
         if screen is not self.screen:
             self.screen[...] = screen
-        arrays = (
-            visited_mask(progress, visited),
-            packed_events(progress.events),
-            _maps(progress.map_id, progress.blackout_map),
-            *_bag_arrays(progress.image[_BAG]),
-            *_party_arrays(progress.image[BLOCK], progress.opponent),
-            scalars(progress),
-        )
+        holdings, opponent = self._sources
+        if progress.holdings is not holdings or progress.opponent != opponent:
+            self._sources = progress.holdings, progress.opponent
+            self._held = (
+                packed_events(progress.events),
+                _maps(progress.map_id, progress.blackout_map),
+                *_bag_arrays(progress.image[_BAG]),
+                *_party_arrays(progress.image[BLOCK], progress.opponent),
+            )
+        often = visited_mask(progress, visited), scalars(progress)
+        arrays: list[NDArray[np.generic]] = [*often, *self._held]
         for target, array, written in zip(self._targets, arrays, self._written, strict=True):
             if array is not written:
                 target[...] = array
@@ -269,7 +274,7 @@ _SHOWN = bytes_at(
     ram.TOGGLES + ram.GAME_CORNER_ROCKET // 8,
 )
 _WRITTEN: Final = (
-    *("visited", "events", "map", "bag", "counts", "creatures", "moves", "party", "scalars"),
+    *("visited", "scalars", "events", "map", "bag", "counts", "creatures", "moves", "party"),
 )
 """The arrays of an observation without the screen, in the order of `ObservationWriter.write`."""
 _NOTHING: Final = np.zeros((HEIGHT, WIDTH), np.uint8)
