@@ -146,8 +146,19 @@ def missing(peer: str) -> str:
 
 
 def make_peer(peer: str, env_fn: EnvFactory, num_envs: int, cores: int) -> Stepped:
-    """Return another library's vector of the same environments, with its own defaults."""
-    return _MAKERS[peer](env_fn, num_envs, cores)
+    """Return another library's vector of the same environments, with its own defaults.
+
+    What its processes say on standard error is dropped: dozens of them repeat the same warnings.
+    """
+    shown = os.dup(2)
+    dropped = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(dropped, 2)
+    try:
+        return _MAKERS[peer](env_fn, num_envs, cores)
+    finally:
+        os.dup2(shown, 2)
+        os.close(shown)
+        os.close(dropped)
 
 
 def _sb3(env_fn: EnvFactory, num_envs: int, cores: int) -> Stepped:  # noqa: ARG001

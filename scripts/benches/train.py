@@ -1,22 +1,24 @@
 """Compares the speed of training with the ceiling that its parts allow on this machine.
 
-Each round times the parts separately and then training itself: emulation (random keys, no network),
-inference (the collector's, one group at a time) and learning (the update of one rollout). The
-ceiling is the best possible schedule of these parts: on a CPU, emulation and inference share the
-cores without a gap, and learning, which needs the rollout, comes after; on a GPU, inference takes
-no time of the cores. A round with a share above 1 does not count and is listed (`left_out`).
+Each short round times the parts separately and then training itself: emulation (random keys, no
+network), inference (the collector's, one group at a time) and learning (the update of one rollout).
+The ceiling is the best possible schedule of these parts: on a CPU, emulation and inference share
+the cores without a gap, and learning, which needs the rollout, comes after; on a GPU, inference
+takes no time of the cores. A share is a ratio of times summed over the rounds, as a virtual
+machine's cores change their speed by themselves; `halves` gives it for the odd and the even rounds
+alone: their difference is the noise.
 """
 
 from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from statistics import median
-from typing import TYPE_CHECKING, Any
+from statistics import mean, median
+from typing import TYPE_CHECKING
 
 from Daddy.core.clock import SystemClock
 from Daddy.core.host_and_processes import usable_cores
@@ -24,7 +26,6 @@ from Daddy.core.load_config import load_config
 from Daddy.core.settings import Config
 from Daddy.learning.startup_preloading import prepare_imports
 from Daddy.workloads import WORKLOADS
-from scripts.benches._limit_rounds import median_shares, rounds_left_out
 from scripts.benches._random_rate import random_rate
 
 if TYPE_CHECKING:
@@ -32,8 +33,7 @@ if TYPE_CHECKING:
     from Daddy.learning.learner_state import LearnerState
 
 FLAT = True
-ROUNDS, ITERATIONS, SECONDS = 7, 2, 3.0
-QUICK_ROUNDS, QUICK_ITERATIONS, QUICK_SECONDS = 2, 1, 1.0
+ROUNDS, QUICK_ROUNDS, SECONDS = 24, 2, 1.0
 DECISIONS = 40
 
 
@@ -61,25 +61,30 @@ def run(quick: bool) -> dict[str, object]:
     rounds = QUICK_ROUNDS if quick else ROUNDS
     with training_learner(_config()) as learner:
         iterate(learner, 1)
-        rows = [_round(learner, quick, f"{n + 1}/{rounds}") for n in range(rounds)]
+        rows = [_round(learner, f"{n + 1}/{rounds}") for n in range(rounds)]
         facts = _facts(learner)
-    shares = [_shares(row) for row in rows]
-    medians: dict[str, Any] = {name: median(row[name] for row in rows) for name in rows[0]}
+    times = {name: mean(row[name] for row in rows) for name in rows[0]}
+    rest = times["training"] - _ceiling(times)
     return {
-        **{name: round(medians[name], 1) for name in ("env_only", "training", "ceiling")},
-        **median_shares(shares),
-        "us_per_step": {
-            name: round(medians[name], 1) for name in ("emulation", "inference", "learning", "rest")
-        },
+        "env_only": round(1e6 / times["emulation"], 1),
+        "training": round(1e6 / times["training"], 1),
+        "ceiling": round(1e6 / _ceiling(times), 1),
+        "of_ceiling": _share(rows),
+        "of_env_only": round(times["emulation"] / times["training"], 3),
+        "us_per_step": {name: round(us, 1) for name, us in {**times, "rest": rest}.items()},
+        "halves": [_share(rows[::2]), _share(rows[1::2])],
         **facts,
         "rounds": rounds,
-        "left_out": rounds_left_out(shares),
     }
 
 
-def _shares(row: Mapping[str, float]) -> dict[str, float]:
-    limits = ("ceiling", "env_only")
-    return {f"of_{limit}": row["training"] / row[limit] for limit in limits}
+def _ceiling(times: Mapping[str, float]) -> float:
+    """Return the microseconds of a step in which no part waits for another."""
+    return times["emulation"] + times["inference"] + times["learning"]
+
+
+def _share(rows: Sequence[Mapping[str, float]]) -> float:
+    return round(sum(map(_ceiling, rows)) / sum(row["training"] for row in rows), 3)
 
 
 def _config() -> Config:
@@ -128,30 +133,21 @@ def training_learner(
             parts.vector.close()
 
 
-def _round(learner: LearnerState, quick: bool, name: str) -> dict[str, float]:
-    """Time each part, then training; return rates per second, and the parts in us a step."""
-    seconds, iterations = (QUICK_SECONDS, QUICK_ITERATIONS) if quick else (SECONDS, ITERATIONS)
+def _round(learner: LearnerState, name: str) -> dict[str, float]:
+    """Time each part, then training; return microseconds a step."""
     cores = usable_cores() if learner.parts.device.type == "cpu" else 0
-    env_only = random_rate(learner.parts.vector, seconds, SystemClock())
-    inference_s = _time_inference(learner)
-    training = iterate(learner, iterations)
-    learning_s = _time_update(learner)
-    playing_s = 1 / env_only + inference_s / cores if cores else max(1 / env_only, inference_s)
-    ceiling = 1 / (playing_s + learning_s)
+    emulation = 1 / random_rate(learner.parts.vector, SECONDS, SystemClock())
+    inference = _time_inference(learner)
+    inference = inference / cores if cores else max(0.0, inference - emulation)
+    training = 1 / iterate(learner, 1)
+    parts = {"emulation": emulation, "inference": inference, "learning": _time_update(learner)}
+    times = {part: 1e6 * seconds for part, seconds in {**parts, "training": training}.items()}
     print(
-        f"  round {name}  env only {env_only:6.0f}/s  training {training:6.0f}/s  "
-        f"ceiling {ceiling:6.0f}/s  {training / ceiling:5.2f}",
+        f"  round {name}  env only {1 / emulation:6.0f}/s  training {1 / training:6.0f}/s  "
+        f"ceiling {1e6 / _ceiling(times):6.0f}/s  {_share([times]):5.2f}",
         flush=True,
     )
-    return {
-        "env_only": env_only,
-        "training": training,
-        "ceiling": ceiling,
-        "emulation": 1e6 / env_only,
-        "inference": 1e6 * (playing_s - 1 / env_only),
-        "learning": 1e6 * learning_s,
-        "rest": 1e6 * (1 / training - 1 / ceiling),
-    }
+    return times
 
 
 def _time_inference(learner: LearnerState) -> float:
