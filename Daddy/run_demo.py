@@ -133,7 +133,7 @@ def _describe(isolation: Isolation) -> str:
 
 def _print_plan(given: dict[str, object]) -> int:
     settings = settings_from({"sandboxes": LARGE_PLAN, **given}, None)
-    cost = stated_cost(settings.policy, settings.timesteps)
+    cost = stated_cost(settings)
     print("\n".join(estimate_lines(settings.sandboxes, cost, usable_cores())))
     return ExitCode.DONE
 
@@ -194,12 +194,13 @@ def _read_run(
     program, digest = read_program(args.task or find_program())
     stamp = datetime.fromtimestamp(SystemClock().now(), tz=timezone.utc).strftime("%Y%m%d-%H%M%S")
     name = f"fanout-{stamp}-{new_incarnation()}"
-    settings = settings_from({**given, "program": digest, "name": name}, None)
+    own = args.task is not None
+    settings = settings_from({**given, "program": digest, "own_program": own, "name": name}, None)
     return FanoutPaths((args.run_dir or RUNS / name).resolve()), settings, program
 
 
 def _print_start(args: argparse.Namespace, run: Path, settings: FanoutSettings) -> None:
-    cost = stated_cost(settings.policy, settings.timesteps)
+    cost = stated_cost(settings)
     print(f"run {run}")
     if args.engine == "local":
         free = free_memory(os.environ)
@@ -213,11 +214,11 @@ def make_engine(
 ) -> Engine:
     """Return the engine that the command line names. Raises ExtraMissingError, ConfigError."""
     if args.engine == "local":
-        python = choose_python(backend.isolation())
+        python = choose_python(backend.name)
         return LocalEngine(lambda batch: run_batch(batch, backend, python, SystemClock()))
     from Daddy.fanout.slurm_engine import SlurmEngine, sbatch_options
 
-    cost, most = stated_cost(settings.policy, settings.timesteps), args.batch_size
+    cost, most = stated_cost(settings), args.batch_size
     if args.engine == "dask":  # a worker runs many batches
         most = max(most, settings.sandboxes // args.jobs)
     options = sbatch_options(args.sbatch, os.environ, most * cost.cpu_s)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from Daddy.core.humanize import format_span
-from Daddy.fanout.fanout_settings import AUTO_STOP_S
+from Daddy.fanout.fanout_settings import AUTO_STOP_S, FanoutSettings
 
 MOST_LIVE = 200
 """Live sandboxes on one machine: beyond it each start takes longer."""
@@ -21,30 +21,38 @@ class ProgramCost:
     cpu_s: float
     memory_mb: int
     origin: str
+    time_limit_s: float = AUTO_STOP_S
 
 
-def stated_cost(policy: str, timesteps: int) -> ProgramCost:
-    """Return the cost of the program cartpole_task.py as it was measured once."""
-    if policy == "controller":
+def stated_cost(settings: FanoutSettings) -> ProgramCost:
+    """Return the cost of cartpole_task.py as it was measured once, of another program the most."""
+    steps, limit_s = settings.timesteps, settings.time_limit_s
+    if settings.own_program:
+        return ProgramCost(limit_s, 512, "at most, for a program of --task", limit_s)
+    if settings.policy == "controller":
         return ProgramCost(0.25, 64, "stated for --policy controller")
-    start_s, step_s = 3.0, 5.4e-5 if policy == "ppo" else 4e-4
-    cpu_s = start_s + step_s * timesteps
-    return ProgramCost(cpu_s, 512, f"stated: {start_s:g} s + {timesteps:,} steps x {step_s:g} s")
+    start_s, step_s = 3.0, 5.4e-5 if settings.policy == "ppo" else 4e-4
+    cpu_s = start_s + step_s * steps
+    origin = f"stated: {start_s:g} s + {steps:,} steps x {step_s:g} s"
+    return ProgramCost(cpu_s, 512, origin, limit_s)
 
 
 def concurrency_limit(
     workers: int | None, sandboxes: int, cores: int, free_bytes: int, cost: ProgramCost
 ) -> tuple[int, str]:
-    """Return the most sandboxes that live at once on a machine, and the bound that decided."""
+    """Return the most sandboxes that live at once on a machine, and the bound that decided.
+
+    A person's `workers` replaces the estimate of how many end in time.
+    """
     memory = max(1, free_bytes // (cost.memory_mb * _MIB))
-    in_time = max(cores, int(cores * AUTO_STOP_S / (2 * cost.cpu_s)))
-    asked = [] if workers is None else [(workers, f"--workers {workers}")]
+    in_time = max(cores, int(cores * cost.time_limit_s / (2 * cost.cpu_s)))
     bounds = [
-        *asked,
+        (in_time, f"more might not end in time (cores: {cores})")
+        if workers is None
+        else (workers, f"--workers {workers}"),
         (sandboxes, f"there are {sandboxes:,}"),
         (MOST_LIVE, f"{MOST_LIVE} is the most on one machine"),
         (memory, f"{free_bytes // _MIB:,} MiB are free, {cost.memory_mb} MiB each"),
-        (in_time, f"more would not end in time (cores: {cores})"),
     ]
     return min(bounds, key=lambda bound: bound[0])
 

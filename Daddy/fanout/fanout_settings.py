@@ -29,6 +29,8 @@ class FanoutSettings:
     seed: int = 0
     program: str = ""
     """SHA-256 of the program."""
+    own_program: bool = False
+    """True for a program of --task, whose cost is unknown."""
     name: str = ""
     """Name of the run, which a vendor's sandboxes have as their label."""
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from Daddy.core.errors import SandboxError
-from Daddy.sandbox.sandbox_interfaces import Isolation
+from Daddy.sandbox.backend_facts import REMOTE
 
 _IMAGE = Path("/usr")
 """The image ``host`` has this folder."""
@@ -22,12 +22,12 @@ class ProgramPython:
     packages: tuple[Path, ...] = ()
 
 
-def choose_python(isolation: Isolation) -> ProgramPython:
-    """Return a vendor's Python, this one, or the image's if other accounts cannot enter this one.
+def choose_python(backend: str) -> ProgramPython:
+    """Return a remote image's Python, this one, or /usr's if other accounts cannot enter this one.
 
     As root a sandbox runs as another account. Raises SandboxError if none can be used.
     """
-    if isolation.level == "vendor":
+    if backend in REMOTE:
         return ProgramPython("python3")
     own = {Path(sys.prefix), Path(sys.base_prefix)} - {_IMAGE}
     packages = tuple(Path(text) for text in sys.path if Path(text).name in _PACKAGES)

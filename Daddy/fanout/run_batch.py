@@ -108,7 +108,7 @@ def make_result(settings: FanoutSettings, index: int, report: ProgramReport) -> 
     }
 
 
-class _Runner:
+class _BatchRun:
     """Runs the sandboxes of a batch, one after the other in each of several workers."""
 
     def __init__(
@@ -124,7 +124,7 @@ class _Runner:
         self._python = python
         self._clock, self._paths = clock, FanoutPaths(batch.run)
         self._began, self._started = clock.monotonic(), 0
-        cost = stated_cost(settings.policy, settings.timesteps)
+        cost = stated_cost(settings)
         self._limits = Limits(settings.time_limit_s, memory_mb=cost.memory_mb)
         ident = f"{host_name()}-{batch.number}"
         self._events = EventWriter(
@@ -193,11 +193,15 @@ class _Runner:
         return {name: record[name] for name in ProgramReport().result()}
 
 
+def _warn(sentence: str) -> None:
+    print(f"warning: {printable_line(sentence)}", file=sys.stderr, flush=True)
+
+
 async def run_batch(batch: Batch, backend: Backend, python: ProgramPython, clock: Clock) -> None:
     """Run all sandboxes of a batch to their ends. Raises OSError if a result cannot be written."""
     paths = FanoutPaths(batch.run)
     settings = FanoutSettings(**read_settings(paths))
-    cost = stated_cost(settings.policy, settings.timesteps)
+    cost = stated_cost(settings)
     free = free_memory(os.environ)
     live, _ = concurrency_limit(batch.workers, len(batch.indices), usable_cores(), free, cost)
     spec = SandboxSpec(read_only=python.folders, lifetime_s=3 * settings.time_limit_s)
@@ -205,10 +209,12 @@ async def run_batch(batch: Batch, backend: Backend, python: ProgramPython, clock
     async def prepare(sandbox: Sandbox) -> None:
         await sandbox.put(paths.program, PROGRAM)
 
-    async with SandboxPool(backend, spec, live, prepare=prepare, create_s=CREATE_S) as pool:
-        runner = _Runner(batch, settings, pool, backend, python, clock)
+    async with SandboxPool(
+        backend, spec, live, prepare=prepare, report=_warn, create_s=CREATE_S
+    ) as pool:
+        run = _BatchRun(batch, settings, pool, backend, python, clock)
         indices = iter(batch.indices)
-        workers = [asyncio.create_task(runner.work(indices)) for _ in range(live)]
+        workers = [asyncio.create_task(run.work(indices)) for _ in range(live)]
         try:
             await asyncio.gather(*workers)
         finally:  # a full disk ends all of them
@@ -220,7 +226,7 @@ async def run_batch(batch: Batch, backend: Backend, python: ProgramPython, clock
 async def run_named_batch(batch: Batch) -> None:
     """Run a batch on another machine than the one that chose its backend."""
     backend = open_backend(batch.backend)
-    await run_batch(batch, backend, choose_python(backend.isolation()), SystemClock())
+    await run_batch(batch, backend, choose_python(backend.name), SystemClock())
 
 
 def make_batch_parser() -> ArgumentParser:

@@ -109,10 +109,13 @@ class DockerBackend:
             argv = ["docker", "start", "--attach", "--interactive", name]
             return _Container(await start_runner(argv, "plain", env=self._environ), self, name)
         except BaseException:
-            await asyncio.gather(creation, return_exceptions=True)
-            with contextlib.suppress(DaddyError):
-                await asyncio.shield(asyncio.to_thread(self.remove, name))
+            await asyncio.shield(self._undo(creation, name))  # also if it is cancelled again
             raise
+
+    async def _undo(self, creation: "asyncio.Future[None]", name: str) -> None:
+        await asyncio.gather(creation, return_exceptions=True)
+        with contextlib.suppress(DaddyError):
+            await asyncio.to_thread(self.remove, name)
 
     def _create(self, spec: SandboxSpec, name: str) -> None:
         told = self._docker(*container_argv(spec, name, self._run))

@@ -46,7 +46,7 @@ _DEFAULT_SPEC, _DEFAULT_LIMITS = SandboxSpec(), Limits()
 
 @dataclass(eq=False)
 class PooledSandbox:
-    """A sandbox of the pool with its number and the loop's time at which it was made."""
+    """A sandbox of the pool with its number and the loop's time at which its creation began."""
 
     sandbox: Sandbox
     number: int
@@ -318,7 +318,6 @@ class SandboxPool:
 
     def _end_creation(self, making: "asyncio.Task[Sandbox]", began: float) -> None:
         """Take a new sandbox or count a failure; close a sandbox that came too late."""
-        loop = asyncio.get_running_loop()
         wanted = making in self._creations and not self._closed
         self._creations.discard(making)
         self._late.discard(making)
@@ -328,7 +327,7 @@ class SandboxPool:
         elif wanted:
             self._made += 1
             self._pace = self._pace.after_success()
-            self._idle.append(PooledSandbox(making.result(), self._made, loop.time()))
+            self._idle.append(PooledSandbox(making.result(), self._made, began))
         elif not error:
             self._close_soon(making.result())
         self._advance()
@@ -361,7 +360,8 @@ class SandboxPool:
             closing.cancel()
             self._report(f"a sandbox could not be closed: no answer in {self._close_s:g} s")
         elif error := closing.exception():
-            self._report(f"a sandbox could not be closed: {error!r}")
+            said = error.message if isinstance(error, DaddyError) else repr(error)
+            self._report(f"a sandbox could not be closed: {said}")
 
     def _fail_callers(self, error: DaddyError) -> None:
         while self._callers:

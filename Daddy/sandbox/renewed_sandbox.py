@@ -93,7 +93,7 @@ class RenewedSandbox:
                 await inner.close()
         finally:
             if self._copies:
-                self._copies.remove()
+                await asyncio.shield(asyncio.to_thread(self._copies.remove))
 
     @contextlib.contextmanager
     def _turn(self) -> Iterator[None]:

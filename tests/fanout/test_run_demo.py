@@ -14,15 +14,17 @@ import pytest
 
 from Daddy import run_demo
 from Daddy.core.entry_point import run_entry
-from Daddy.core.errors import ExitCode, FileError
+from Daddy.core.errors import ExitCode, FileError, SandboxError
 from Daddy.fanout import fanout_files, run_batch
 from Daddy.fanout.fanout_files import FanoutPaths, begin_run, hold_run, save_result
 from Daddy.fanout.fanout_settings import FanoutSettings
 from Daddy.sandbox.choose_backend import BackendFacts
 from Daddy.sandbox.sandbox_interfaces import Command, Limits, OnLine, Outcome, SandboxSpec
+from tests.components import program
 from tests.fanout.conftest import Demo
 from tests.fanout.stand_in import ChildBackend, ChildSandbox, no_facts
 from tests.patience import PATIENCE_S, until
+from tests.sandbox.fake_docker import FakeDocker
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -361,3 +363,38 @@ def test_a_backend_that_never_answers_is_an_error_of_each_sandbox(
     assert demo.begin("--sandboxes", "2", backend=SilentBackend()) == ExitCode.PARTLY_FAILED
     text = (demo.folder / "errors.log").read_text()
     assert text.count("has not answered in 0.05 s") == 2
+
+
+class KeptSandbox(ChildSandbox):
+    """Ends, and says that it could not be deleted."""
+
+    async def close(self) -> None:
+        await super().close()
+        raise SandboxError("the vendor answered 503")
+
+
+class KeepingBackend(ChildBackend):
+    """Makes sandboxes whose deletion fails."""
+
+    async def create(self, spec: SandboxSpec) -> ChildSandbox:
+        return KeptSandbox()
+
+
+def test_a_sandbox_that_could_not_be_deleted_is_told(
+    demo: Demo, capsys: pytest.CaptureFixture[str]
+) -> None:
+    demo.begin("--sandboxes", "1", backend=KeepingBackend())
+    assert "could not be closed: the vendor answered 503" in capsys.readouterr().err
+
+
+def test_the_demo_runs_in_containers(tmp_path: Path) -> None:
+    program("bwrap", "bubblewrap")
+    docker = FakeDocker(tmp_path / "docker")
+    environ = {**docker.environ, "PYTHONPATH": str(ROOT)}
+    environ.pop("DOCKER_HOST", None)
+    options = "--backend docker --sandboxes 2 --episodes 100 --policy controller --run-dir run"
+    argv = [sys.executable, "-m", "Daddy.run_demo", *options.split()]
+    subprocess.run(argv, cwd=tmp_path, env=environ, check=True)
+    assert len(list((tmp_path / "run" / "results").iterdir())) == 2
+    assert len(docker.made()) == 2
+    assert docker.live() == set()

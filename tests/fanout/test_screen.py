@@ -119,21 +119,36 @@ def test_each_bound_of_the_live_sandboxes_decides_and_is_named() -> None:
 
     assert cap(None, 25, 2, 20_000) == (25, "there are 25")
     assert cap(None, 1000, 8, 200_000) == (200, "200 is the most on one machine")
-    assert cap(None, 1000, 2, 200_000) == (105, "more would not end in time (cores: 2)")
+    assert cap(None, 1000, 2, 200_000) == (105, "more might not end in time (cores: 2)")
     assert cap(None, 3, 2, 10_000) == (3, "there are 3")
     assert cap(20, 50, 2, 20_000) == (20, "--workers 20")
     assert cap(500, 1000, 8, 200_000) == (200, "200 is the most on one machine")
+    assert cap(150, 1000, 2, 200_000) == (150, "--workers 150")
     assert cap(20, 50, 2, 2_000) == (3, "2,000 MiB are free, 512 MiB each")
     assert cap(20, 50, 2, 10)[0] == 1
 
 
 def test_the_estimate_shows_its_arithmetic() -> None:
-    cost = stated_cost("ppo", 50_000)
+    cost = stated_cost(FanoutSettings())
     first, here, there = estimate_lines(25_000, cost, 2)
     assert first.startswith("25,000 x 5.70 CPU s (stated: 3 s + 50,000 steps")
     assert "39 h 35 min of CPU" in first
     assert here == "here: 19 h 47 min (39 h 35 min / 2 cores)"
     assert there == "on 4 jobs: 1 h 14 min (39 h 35 min / 32 cores)"
+
+
+def test_a_program_of_unknown_cost_has_a_core_for_itself() -> None:
+    cost = stated_cost(FanoutSettings(own_program=True, policy="controller"))
+    live, why = concurrency_limit(None, 25, 2, 20_000 * MIB, cost)
+    assert (live, why) == (2, "more might not end in time (cores: 2)")
+    assert concurrency_limit(9, 25, 2, 20_000 * MIB, cost)[0] == 9
+    assert "at most" in estimate_lines(25, cost, 2)[0]
+
+
+def test_a_longer_training_has_more_time_and_lets_as_many_live() -> None:
+    few, many = (stated_cost(FanoutSettings(timesteps=n)) for n in (50_000, 5_000_000))
+    assert concurrency_limit(None, 1000, 2, 200_000 * MIB, few)[0] == 105
+    assert concurrency_limit(None, 1000, 2, 200_000 * MIB, many)[0] == 200
 
 
 def test_short_programs_are_bound_by_the_starts_of_sandboxes() -> None:

@@ -159,9 +159,23 @@ def test_a_cancelled_creation_leaves_nothing(fake: FakeDocker) -> None:
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
+        assert fake.live() == set()
 
     asyncio.run(whole())
-    assert fake.live() == set()
+
+
+def test_a_creation_that_is_cancelled_twice_leaves_nothing(fake: FakeDocker) -> None:
+    async def whole() -> None:
+        task = asyncio.create_task(DockerBackend().create(KEPT))
+        assert await asyncio.to_thread(until, fake.live)
+        for _ in range(2):
+            task.cancel()
+            await asyncio.sleep(0)
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert await asyncio.to_thread(until, lambda: fake.live() == set())
+
+    asyncio.run(whole())
 
 
 def put_program(folder: Path, script: str) -> None:
