@@ -14,13 +14,13 @@ import pkgutil
 import signal
 import socket
 import sys
-import tempfile
 import threading
 import time
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import chain
 from multiprocessing import Pipe, forkserver, get_context, resource_tracker
 from selectors import EVENT_READ, DefaultSelector
 from typing import TYPE_CHECKING, Any
@@ -28,9 +28,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from Daddy.core.atomic_files import write_atomic
 from Daddy.core.host_and_processes import move_to_core
-from Daddy.learning.interfaces import EpisodeEnd, Transition
+from Daddy.learning.interfaces import Transition
 from Daddy.learning.vector_rows import EnvFactory, EnvProcessError, VectorEnv, row_layout
 from Daddy.learning.vector_worker import (
     DONE,
@@ -42,7 +41,6 @@ from Daddy.learning.vector_worker import (
     WorkerAssignment,
     WorkerSetup,
     run_worker,
-    state_path,
 )
 
 if TYPE_CHECKING:
@@ -50,8 +48,8 @@ if TYPE_CHECKING:
 
     from Daddy.learning.interfaces import Observations
 
-Answer = list[EpisodeEnd] | BaseException | str
-"""An env process's answer: the episodes that ended, an error, or an error's text."""
+Answer = list[Any] | BaseException | str
+"""An env process's answer: episodes that ended or states, an error, or an error's text."""
 _REPORT = "this is a bug: report it"
 _CLOSE_S = 2.0
 """Seconds until env processes that do not end are killed."""
@@ -118,13 +116,15 @@ class EnvProcesses:
                     self.processes.append(self._start(job, [self._done, *self._connections]))
         self._groups.append(range(first, len(self.processes)))
 
-    def send_messages(self, messages: Sequence[tuple[str, Any]]) -> None:
-        """Send each env process its message (see `vector_worker`), and wait for all of them."""
+    def send_messages(self, messages: Sequence[tuple[str, Any]]) -> list[Any]:
+        """Send each env process its message (see `vector_worker`); return all answers, in order."""
         for group in range(len(self._groups)):
             self.start_command(group, MESSAGE, messages)
-        answers = [self.answers(self.wait_for_group()[0]) for _ in self._groups]
-        for answer in answers:
-            check_answers(answer)
+        answers = {}
+        for _ in self._groups:
+            group, _core = self.wait_for_group()
+            answers[group] = self.answers(group)
+        return [part for _, answer in sorted(answers.items()) for part in check_answers(answer)]
 
     def start_command(
         self, group: int, command: bytes, messages: Sequence[tuple[str, Any]] = ()
@@ -206,16 +206,16 @@ class EnvProcesses:
         self._connections.clear()
 
 
-def check_answers(answers: Sequence[Answer]) -> list[EpisodeEnd]:
-    """Return the ended episodes in order of environments; raise the first error instead."""
-    ended: list[EpisodeEnd] = []
+def check_answers(answers: Sequence[Answer]) -> list[Any]:
+    """Return ended episodes or states in order of environments; raise the first error instead."""
+    parts: list[Any] = []
     for answer in answers:
         if isinstance(answer, BaseException):
             raise answer
         if isinstance(answer, str):
             raise EnvProcessError(f"an environment failed:\n{answer}", _REPORT)
-        ended += answer
-    return ended
+        parts += answer
+    return parts
 
 
 def _death(process: Any) -> EnvProcessError:
@@ -304,7 +304,8 @@ class ProcessVector(VectorEnv):
         probe.close()
         per_group = processes if len(self.groups) < processes else 1
         parts = [_split(group, per_group) for group in self.groups]
-        count = sum(map(len, parts))
+        self._parts = list(chain.from_iterable(parts))
+        count = len(self._parts)
         memory = SharedBytes(SharedArrays.size(self._layout, num_envs, count))
         setup = WorkerSetup(env_fn, self._layout, num_envs, count, memory)
         self._arrays = setup.open_arrays()
@@ -361,16 +362,11 @@ class ProcessVector(VectorEnv):
         return {i: pictures[i].tobytes() for i in np.flatnonzero(self._pictured).tolist()}
 
     def save_states(self) -> list[bytes]:
-        """Return each environment's state, which its env process passes through a file."""
-        with tempfile.TemporaryDirectory(prefix="daddy-states-") as folder:
-            self._send_to_all("save", folder)
-            return [state_path(folder, i).read_bytes() for i in range(self.num_envs)]
+        states: list[bytes] = self._send_to_all("save", ())
+        return states
 
     def load_states(self, states: list[bytes]) -> Observations:
-        with tempfile.TemporaryDirectory(prefix="daddy-states-") as folder:
-            for i, state in enumerate(states):
-                write_atomic(state_path(folder, i), state)
-            self._send_to_all("load", folder)
+        self._send_to_all("load", states)
         return self._observations()
 
     def close(self) -> None:
@@ -378,8 +374,10 @@ class ProcessVector(VectorEnv):
         atexit.unregister(self.close)
         self._processes.close()
 
-    def _send_to_all(self, command: str, value: object) -> None:
-        self._processes.send_messages([(command, value)] * len(self.pids))
+    def _send_to_all(self, command: str, values: Sequence[object]) -> list[Any]:
+        """Give each env process a command and the values of its environments, if there are any."""
+        own = [{env: values[env] for env in part if values} for part in self._parts]
+        return self._processes.send_messages([(command, part) for part in own])
 
     def _observations(self) -> Observations:
         return {key: column.copy() for key, column in self._arrays.rows.observations.items()}

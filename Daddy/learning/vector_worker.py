@@ -18,14 +18,12 @@ from dataclasses import dataclass
 from multiprocessing import parent_process
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import DupFd
-from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from Daddy.core.atomic_files import write_atomic
 from Daddy.core.errors import DaddyError
 from Daddy.core.host_and_processes import present_core
 from Daddy.core.nameless_memory import make_nameless_file
@@ -177,16 +175,15 @@ class Worker:
                 done = DONE.pack(self._assignment.group, present_core())
                 os.write(self._assignment.done.fileno(), done)
 
-    def _carry_out(self, message: tuple[str, Any] | None) -> list[EpisodeEnd] | BaseException:
-        """Carry out a message, or take a step; return ended episodes, or an error."""
+    def _carry_out(self, message: tuple[str, Any] | None) -> list[Any] | BaseException:
+        """Carry out a message, or take a step; return states or ended episodes, or an error."""
         try:
             if message is None:
                 return self._step()
-            for env, number in zip(self._envs, self._assignment.envs, strict=True):
-                _obey(env, number, *message)
+            envs = zip(self._envs, self._assignment.envs, strict=True)
+            return [state for env, number in envs for state in _obey(env, number, *message)]
         except BaseException as error:  # noqa: BLE001 - sent to the driver, which raises it
             return error
-        return []
 
     def _step(self) -> list[EpisodeEnd]:
         """Step each environment; return the episodes that ended.
@@ -211,23 +208,19 @@ class Worker:
             env.close()
 
 
-def state_path(folder: str, number: int) -> Path:
-    """Return the path of the file that passes a state between driver and env process."""
-    return Path(folder) / f"{number}.state"
-
-
-def _obey(env: EnvRow, number: int, command: str, value: Any) -> None:
-    """Carry out a message: ("seeds", {env: seed}), ("save", folder) or ("load", folder)."""
+def _obey(env: EnvRow, number: int, command: str, value: Any) -> list[bytes]:
+    """Carry out ("seeds", {env: seed}), ("load", {env: state}) or ("save", {}), which answers."""
+    if command == "save":
+        return [env.save()]
     if command == "seeds":
         env.reset(value[number])
-    elif command == "save":
-        write_atomic(state_path(value, number), env.save())
     else:
-        env.restore(state_path(value, number).read_bytes())
+        env.restore(value[number])
+    return []
 
 
-def _send_answer(connection: Connection, answer: list[EpisodeEnd] | BaseException) -> None:
-    """Send ended episodes or an error: as text unless it is a DaddyError or OSError."""
+def _send_answer(connection: Connection, answer: list[Any] | BaseException) -> None:
+    """Send states, ended episodes or an error: as text unless it is a DaddyError or OSError."""
     text = ""
     if isinstance(answer, BaseException):
         text = "".join(traceback.format_exception(answer))

@@ -31,7 +31,7 @@ DRIVER = """
 import os, signal, sys, numpy as np
 from functools import partial
 from Daddy.learning.vector_processes import ProcessVector
-from tests.learning.toys import Slow
+from tests.learning.toys import SlowToSave as Slow
 if __name__ == "__main__":
     seconds = 600.0 if sys.argv[1] == "hang" else 0.0
     vector = ProcessVector(partial(Slow, seconds), 4, 1, groups=2, context=sys.argv[2])
@@ -45,6 +45,8 @@ if __name__ == "__main__":
         os.kill(os.getpid(), signal.SIGKILL)
     if sys.argv[1] == "leave":
         sys.exit()
+    if sys.argv[1] == "save":
+        vector.save_states()
     while True:
         vector.step(np.zeros(4, np.int64))
 """
@@ -251,6 +253,28 @@ def test_a_kill_at_a_random_time_leaves_nothing(
     assert victims == "driver" or b"ended with exit code -9" in stderr
     assert gone_within(PATIENCE_S, family)
     assert shared_memory_files() <= before
+
+
+@pytest.mark.parametrize("method", sorted({METHODS[0], METHODS[-1]}))
+@pytest.mark.parametrize("moment", ["play", "save"])
+def test_a_killed_driver_leaves_nothing_in_the_temporary_folder(
+    driver: Callable[..., subprocess.Popen[bytes]],
+    method: str,
+    moment: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """States that are being saved are no files."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    killed = driver(moment, method)
+    family = family_of(killed)
+    if moment == "save":
+        assert killed.stdout
+        assert killed.stdout.readline() == b"saving\n"
+    killed.kill()
+    killed.wait(PATIENCE_S)
+    assert gone_within(PATIENCE_S, family)
+    assert list(tmp_path.iterdir()) == []
 
 
 def shared_memory_files() -> set[str]:

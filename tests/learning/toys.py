@@ -37,6 +37,15 @@ class Slow(gymnasium.Env[Any, Any]):
         return (float(self._steps),)
 
 
+class SlowToSave(Slow):
+    """Says that it saves its state, and goes on with that for ten minutes."""
+
+    def save_state(self) -> bytes:
+        os.write(1, b"saving\n")
+        time.sleep(600)
+        return b""
+
+
 class Failing(Slow):
     """Raises an error on action 1."""
 
