@@ -14,6 +14,7 @@ import pkgutil
 import signal
 import socket
 import sys
+import tempfile
 import threading
 import time
 import warnings
@@ -21,7 +22,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import chain
-from multiprocessing import Pipe, forkserver, get_context, resource_tracker
+from multiprocessing import Pipe, current_process, forkserver, get_context, resource_tracker
 from selectors import EVENT_READ, DefaultSelector
 from typing import TYPE_CHECKING, Any
 
@@ -255,7 +256,7 @@ def _starter(
         context.set_forkserver_preload([_ENTRY, module])
         try:
             with _stop_signals_blocked(method):
-                forkserver.ensure_running()
+                _ensure_fork_server()
         except OSError:  # its socket's path is too long, or the disk is full
             return _starter(setup, "spawn")
 
@@ -267,6 +268,29 @@ def _starter(
         return process
 
     return start
+
+
+def _ensure_fork_server() -> None:
+    """Start the fork server, unless it runs, and remove its socket from the temporary folder.
+
+    A SIGKILL would leave it there. An open descriptor still leads to it. OSError: it has no place.
+    """
+    if sys.platform != "linux":
+        forkserver.ensure_running()
+        return
+    settings: dict[str, Any] = getattr(current_process(), "_config")  # noqa: B009
+    server: Any = getattr(forkserver, "_forkserver")  # noqa: B009
+    before = settings.get("tempdir")
+    with tempfile.TemporaryDirectory(prefix="daddy-") as folder:
+        settings["tempdir"] = folder
+        try:
+            forkserver.ensure_running()
+        finally:
+            settings["tempdir"] = before
+        address = str(server._forkserver_address)  # noqa: SLF001
+        if address.startswith(folder):
+            socket_file = os.open(address, os.O_PATH)
+            server._forkserver_address = f"/proc/self/fd/{socket_file}"  # noqa: SLF001
 
 
 @contextmanager

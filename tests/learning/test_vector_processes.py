@@ -255,7 +255,7 @@ def test_a_kill_at_a_random_time_leaves_nothing(
     assert shared_memory_files() <= before
 
 
-@pytest.mark.parametrize("method", sorted({METHODS[0], METHODS[-1]}))
+@pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("moment", ["play", "save"])
 def test_a_killed_driver_leaves_nothing_in_the_temporary_folder(
     driver: Callable[..., subprocess.Popen[bytes]],
@@ -264,7 +264,7 @@ def test_a_killed_driver_leaves_nothing_in_the_temporary_folder(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """States that are being saved are no files."""
+    """Neither the fork server's socket nor states that are being saved."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     killed = driver(moment, method)
     family = family_of(killed)
