@@ -31,7 +31,7 @@ from Daddy.learning.interfaces import EpisodeEnd
 from Daddy.learning.vector_rows import EnvFactory, EnvRow, RowLayout, Rows
 
 DONE = struct.Struct("<HH")
-"""What a group's last process writes when all are done: the group, and its own core."""
+"""The word that a group's last process writes when all are done: the group, and its own core."""
 STEP, MESSAGE = b"s", b"m"
 """Commands: take a step with the actions in the shared memory; read a message and carry it out."""
 LEFT_TO_DRIVER = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)

@@ -148,7 +148,7 @@ def missing(peer: str) -> str:
 def make_peer(peer: str, env_fn: EnvFactory, num_envs: int, cores: int) -> Stepped:
     """Return another library's vector of the same environments, with its own defaults.
 
-    What its processes say on standard error is dropped: dozens of them repeat the same warnings.
+    Its processes' standard error is dropped: dozens of them repeat the same warnings.
     """
     shown = os.dup(2)
     dropped = os.open(os.devnull, os.O_WRONLY)

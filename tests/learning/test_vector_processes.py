@@ -31,10 +31,10 @@ DRIVER = """
 import os, signal, sys, numpy as np
 from functools import partial
 from Daddy.learning.vector_processes import ProcessVector
-from tests.learning.toys import SlowToSave as Slow
+from tests.learning.toys import SlowToSave
 if __name__ == "__main__":
     seconds = 600.0 if sys.argv[1] == "hang" else 0.0
-    vector = ProcessVector(partial(Slow, seconds), 4, 1, groups=2, context=sys.argv[2])
+    vector = ProcessVector(partial(SlowToSave, seconds), 4, 1, groups=2, context=sys.argv[2])
     vector.reset(range(4))
     if sys.argv[1] == "hang":
         vector.send(0, np.zeros(2, np.int64))
