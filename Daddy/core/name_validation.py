@@ -22,6 +22,9 @@ FRIENDS_JOB = re.compile(rf"{PEER.pattern}\.slot-\d{{1,2}}")
 WRITER = re.compile(f"{PEER.pattern}|{FRIENDS_JOB.pattern}")
 """A contributor in a record: a job, a laptop or a friend's job."""
 
+SWEEP = re.compile(r"(?=.{1,64}\Z)[A-Za-z0-9][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)*")
+"""A sweep, which is a folder and the first part of its runs' names."""
+
 
 def check_peer(name: str, form: re.Pattern[str] = PEER) -> str:
     """Return ``name`` if it can name a peer; UsageError otherwise."""
@@ -29,6 +32,16 @@ def check_peer(name: str, form: re.Pattern[str] = PEER) -> str:
         raise UsageError(
             f"{name!r} cannot name a peer",
             "use 2 to 31 of a-z, 0-9 and -, beginning with a letter or digit",
+        )
+    return name
+
+
+def check_sweep(name: str) -> str:
+    """Return ``name`` if it can name a sweep; UsageError otherwise, without the name."""
+    if SWEEP.fullmatch(name) is None:
+        raise UsageError(
+            "this cannot name a sweep",
+            "use 1 to 64 letters, digits, -, _ and single dots, beginning with a letter or digit",
         )
     return name
 

@@ -18,6 +18,7 @@ LIGHT = [
     "Daddy.weights.status",
     "Daddy.weights.log",
     "Daddy.streaming.tunnel_server",
+    "Daddy.search.coordinator",
 ]
 HEAVY = {"torch", "numpy", "pyboy", "pufferlib", "gymnasium", "submitit", "matplotlib", "pygame"}
 HELP_SECONDS = 0.3

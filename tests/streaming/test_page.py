@@ -19,10 +19,11 @@ import pytest
 from Daddy.core.clock import SystemClock
 from Daddy.core.entry_point import run_entry
 from Daddy.core.errors import NetworkError
+from Daddy.core.loopback import listen_on_loopback
 from Daddy.core.shared_types import SCREEN_BYTES
 from Daddy.streaming import tunnel_server
 from Daddy.streaming.protocol.messages import Subscription
-from Daddy.streaming.viewer.receiver import Receiver, listen_on_loopback
+from Daddy.streaming.viewer.receiver import Receiver
 from Daddy.streaming.viewer.view_model import TunnelInfo
 from Daddy.streaming.web import web_server
 from Daddy.streaming.web.web_server import WebServer

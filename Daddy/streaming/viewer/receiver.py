@@ -6,8 +6,6 @@ cluster's and a laptop's). :meth:`Receiver.current_scene` never waits for the ne
 """
 
 import contextlib
-import errno
-import os
 import selectors
 import socket
 import threading
@@ -16,8 +14,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from Daddy.core.clock import Clock
-from Daddy.core.errors import DaddyError, NetworkError
-from Daddy.core.host_and_processes import listening_program, socket_owner
+from Daddy.core.errors import DaddyError
+from Daddy.core.host_and_processes import socket_owner
+from Daddy.core.loopback import listen_on_loopback
 from Daddy.streaming.protocol.framing import Message, MessageKind, ProtocolError, Reason, make_bye
 from Daddy.streaming.protocol.handshake import VIEWER, SessionSocket, Token
 from Daddy.streaming.protocol.messages import Subscription
@@ -35,23 +34,6 @@ class RelayConnection(SessionSocket):
         if self.socket.family not in (socket.AF_INET, socket.AF_INET6):
             return None
         return socket_owner(self.socket.getpeername()[1], self.socket.getsockname()[1])
-
-
-def listen_on_loopback(port: int, backlog: int, other_port: str) -> list[socket.socket]:
-    """Listen on both loopback addresses. NetworkError, with ``other_port`` as the remedy."""
-    try:
-        first = socket.create_server(("127.0.0.1", port), backlog=backlog)
-    except OSError as error:
-        program = listening_program(port) if error.errno == errno.EADDRINUSE else None
-        reason = os.strerror(error.errno or 0) + (f" by {program}" if program else "")
-        raise NetworkError(
-            f"port {port} of 127.0.0.1 cannot be used: {reason}",
-            f"end the program that uses it (another viewer?), or choose another port: {other_port}",
-        ) from error
-    with contextlib.suppress(OSError):
-        family, same = socket.AF_INET6, ("::1", int(first.getsockname()[1]))
-        return [first, socket.create_server(same, family=family, backlog=backlog)]
-    return [first]
 
 
 MAX_CONNECTIONS = 8

@@ -38,10 +38,10 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 from Daddy.core.clock import Clock
+from Daddy.core.loopback import listen_on_loopback
 from Daddy.streaming.protocol.messages import MAX_TOP_K
 from Daddy.streaming.viewer.agent_trails import HistorySnapshot
 from Daddy.streaming.viewer.draw_list import BADGES, THEMES
-from Daddy.streaming.viewer.receiver import listen_on_loopback
 from Daddy.streaming.viewer.view_model import (
     Scene,
     TunnelInfo,
