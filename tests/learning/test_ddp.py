@@ -1,5 +1,6 @@
 """DDP over gloo, with two real processes on loopback."""
 
+import json
 import os
 import signal
 import socket
@@ -13,6 +14,8 @@ import pytest
 import torch
 
 from Daddy.core.errors import ConfigError, NetworkError
+from Daddy.core.run_paths import RunPaths
+from Daddy.learning.checkpoint import load_newest
 from Daddy.learning.ddp import GlooGroup, RankAddress, read_rank
 from Daddy.learning.rollout_buffer import Minibatch
 from tests.learning.ddp_rank import STEPS, Batches, minibatch, updater
@@ -116,3 +119,40 @@ def test_ranks_are_read_from_the_standard_variables():
     for wrong in ({"WORLD_SIZE": "2"}, {"WORLD_SIZE": "2", "RANK": "2"}, {"WORLD_SIZE": "x"}):
         with pytest.raises(ConfigError, match="and not a number"):
             read_rank(wrong)
+
+
+def test_two_learners_with_ddp_end_with_the_weights_of_one(tmp_path):
+    """Train CartPole by the entry program, each rank in the slot of its number."""
+    training = {"workload": "cartpole", "device": "cpu", "num_envs": 2, "total_steps": 512}
+    config = {
+        "run_dir": str(tmp_path / "run"),
+        "training": {**training, "vector_backend": "serial"},
+        "collaboration": {"enabled": False},
+    }
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    line = [sys.executable, "-W", "ignore", "-m", "Daddy.train_slim", "--ddp", "--config"]
+    names = {"WORLD_SIZE": "2", "MASTER_PORT": str(free_port()), "PYTHONPATH": str(CHECKOUT)}
+    children = [
+        subprocess.Popen(
+            [*line, str(tmp_path / "config.json")],
+            env={**os.environ, **names, "RANK": str(rank)},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in (0, 1)
+    ]
+    try:
+        for child in children:
+            _, err = child.communicate(timeout=PATIENCE_S)
+            assert child.returncode == 0, err
+    finally:
+        for child in children:
+            child.kill()
+            child.wait()
+    run = RunPaths(tmp_path / "run")
+    first, second = (load_newest(run.slot(rank).checkpoints).checkpoint.tensors for rank in (0, 1))
+    learnt = [name for name in first if name.startswith(("policy.", "optimizer."))]
+    assert learnt
+    assert all(torch.equal(first[name], second[name]) for name in learnt)
+    assert first["optimizer.mean"].any()
+    assert not torch.equal(first["environment.0"], second["environment.0"])
