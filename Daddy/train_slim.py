@@ -21,7 +21,7 @@ from Daddy.core.arguments import ArgumentParser, whole_number
 from Daddy.core.clock import SystemClock
 from Daddy.core.entry_point import run_entry
 from Daddy.core.environment_files import describe_purge
-from Daddy.core.errors import DaddyError, ExitCode
+from Daddy.core.errors import ConfigError, DaddyError, ExitCode
 from Daddy.core.job_environment import SLOT, StartupTimer, read_job
 from Daddy.core.load_config import load_config, run_paths, shared_paths
 from Daddy.core.log_setup import add_log_flags, log_to
@@ -31,6 +31,7 @@ from Daddy.core.shared_weights_paths import JoinedPaths
 from Daddy.core.slot_lease import SLOT_WAIT_S, HeldSlot, claim_slot, resume_slot
 from Daddy.core.stop_conditions import StopSignal
 from Daddy.learning.attempt_context import AttemptEventLog, JobAttempt
+from Daddy.learning.ddp import read_rank
 from Daddy.learning.startup_preloading import (
     EnvironmentLoader,
     beat_while_loading,
@@ -42,7 +43,7 @@ from Daddy.pokemon.find_rom import cartridge_path
 from Daddy.workloads import WORKLOADS
 
 if TYPE_CHECKING:
-    from Daddy.learning.interfaces import NoExchange, NoFrames
+    from Daddy.learning.interfaces import NoExchange, NoFrames, ProcessGroup
     from Daddy.learning.loop import TrainingOutcome
     from Daddy.streaming.tunnel_client import FrameSender
     from Daddy.weights.weight_exchange import SharedExchange
@@ -123,8 +124,7 @@ def _learn(attempt: JobAttempt, slot: HeldSlot, events: AttemptEventLog) -> Trai
     config, peer = attempt.config, f"slot-{slot.number}"
     os.environ[SLOT] = str(slot.number)  # also by hand: environments record it in saved states
     prepare_imports()
-    workload = WORKLOADS[config.training.workload]
-    workload.check(config)
+    (workload := WORKLOADS[config.training.workload]).check(config)
     with ExitStack() as closing:
         ahead = _environments(attempt)
         closing.callback(ahead.close)
@@ -150,6 +150,7 @@ def _learn(attempt: JobAttempt, slot: HeldSlot, events: AttemptEventLog) -> Trai
             stopper=attempt,
             events=console,
             clock=attempt.clock,
+            group=_group(attempt),
             boot=attempt.boot,
         )
         if config.collaboration.enabled and not config.collaboration.join and has_archive(config):
@@ -163,6 +164,17 @@ def _learn(attempt: JobAttempt, slot: HeldSlot, events: AttemptEventLog) -> Trai
         exchange.leave_fleet(outcome.reason)
         _log_line(attempt)(console.summary_line(outcome.reason))
         return outcome
+
+
+def _group(attempt: JobAttempt) -> ProcessGroup:
+    """Return the connected ranks if `--ddp` asks for them and WORLD_SIZE is more than 1."""
+    from Daddy.learning.interfaces import SingleProcess
+
+    if attempt.rank is None:
+        return SingleProcess()
+    from Daddy.learning.ddp import GlooGroup
+
+    return GlooGroup(attempt.rank)
 
 
 def _log_line(attempt: JobAttempt) -> Callable[[str], None]:
@@ -217,7 +229,11 @@ def _attempt(args: argparse.Namespace) -> JobAttempt:
     clock = SystemClock()
     boot = StartupTimer.from_environment(os.environ, clock)
     config = _config(args)
+    rank = read_rank(os.environ) if args.ddp else None
     slots = range(config.slurm.max_running) if args.job_rank is None else [args.job_rank]
+    if rank is not None:
+        _refuse_collaboration(config)
+        slots = [rank.rank]
     return JobAttempt(
         config=config,
         run=run_paths(config),
@@ -228,7 +244,16 @@ def _attempt(args: argparse.Namespace) -> JobAttempt:
         clock=clock,
         boot=boot,
         signals=StopSignal().install(),
+        rank=rank,
     )
+
+
+def _refuse_collaboration(config: Config) -> None:
+    if config.collaboration.enabled:
+        raise ConfigError(
+            "--ddp is set and collaboration.enabled is true: the ranks' weights would differ",
+            "set collaboration.enabled to false (DADDY_COLLABORATION__ENABLED=false)",
+        )
 
 
 def _config(args: argparse.Namespace) -> Config:
@@ -257,6 +282,12 @@ def make_parser() -> argparse.ArgumentParser:
         type=whole_number(0, 63),
         metavar="K",
         help="number of the slot to train in (first free)",
+    )
+    flag(
+        "--ddp",
+        action="store_true",
+        help="distributed data parallel training: one learner with the other ranks that torchrun "
+        "starts, in the slot of this rank's number (off; no effect unless WORLD_SIZE exceeds 1)",
     )
     flag("--resume", action="store_true", help="no effect: a learner always continues")
     flag("--cartridge", action="store_true", help="play the cartridge, not the configured game")

@@ -9,6 +9,8 @@ from collections.abc import Iterable
 import torch
 from torch import nn
 
+from Daddy.learning.interfaces import ProcessGroup, SingleProcess
+
 _BETA1, _BETA2 = 0.9, 0.999
 EPSILON = 1e-5
 """As in PPO's reference code; torch's 1e-8 would magnify the small gradients late in training."""
@@ -17,8 +19,11 @@ EPSILON = 1e-5
 class FlatAdam:
     """Updates named parameters by Adam, and holds their first and second moments."""
 
-    def __init__(self, named: Iterable[tuple[str, nn.Parameter]]) -> None:
+    def __init__(
+        self, named: Iterable[tuple[str, nn.Parameter]], group: ProcessGroup | None = None
+    ) -> None:
         pairs = list(named)
+        self._group = group or SingleProcess()
         self.names = tuple(name for name, _ in pairs)
         self._parameters = [parameter for _, parameter in pairs]
         self._sizes = [parameter.numel() for parameter in self._parameters]
@@ -43,10 +48,12 @@ class FlatAdam:
     def step(self, rate: float, max_norm: float) -> float:
         """Update the parameters from their gradients, clipped to `max_norm`; return the norm.
 
-        A gradient that is not finite (its norm is nan or inf) leaves the parameters unchanged.
+        Clips the mean of all ranks' gradients, so that all take the same step. A gradient that is
+        not finite (its norm is nan or inf, on any rank) leaves the parameters unchanged.
         """
         grads = [self._flat_grad(parameter) for parameter in self._parameters]
         flat = torch.cat(grads, out=self._flat)
+        self._group.average(flat)
         norm = float(torch.linalg.vector_norm(flat))
         if not norm < float("inf"):
             return norm
@@ -69,6 +76,13 @@ class FlatAdam:
         if parameter.grad is None:
             return torch.zeros(parameter.numel(), device=parameter.device)
         return parameter.grad.reshape(-1).float()
+
+    def broadcast(self) -> None:
+        """Take the parameters, moments and number of steps of rank 0."""
+        steps = torch.tensor([self.steps])
+        for tensor in (*(each.data for each in self._parameters), self.mean, self.square, steps):
+            self._group.broadcast(tensor)
+        self.steps = int(steps)
 
     def state_dict(self) -> dict[str, torch.Tensor]:
         """Return the first and second moments, (all parameters,) float32, on the CPU."""

@@ -18,6 +18,7 @@ from Daddy.core.job_environment import StartupTimer, read_job
 from Daddy.core.run_paths import RunPaths
 from Daddy.core.settings import Config
 from Daddy.core.stop_conditions import StopSignal, WallTimeLimit
+from Daddy.learning.ddp import RankAddress
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,10 @@ class AttemptEventLog:
 
 @dataclass(frozen=True)
 class JobAttempt:
-    """Describes a job's attempt to fill one of `slots`; `by_hand`: a person started it."""
+    """Describes a job's attempt to fill one of `slots`; `by_hand`: a person started it.
+
+    `rank` is its place among the ranks of one learner (DDP), or None.
+    """
 
     config: Config
     run: RunPaths
@@ -47,6 +51,7 @@ class JobAttempt:
     clock: Clock
     boot: StartupTimer
     signals: StopSignal
+    rank: RankAddress | None = None
 
     def events(self, ident: str) -> AttemptEventLog:
         """Return a writer of events under the identity `ident`, such as ``slot-0``."""

@@ -198,6 +198,32 @@ class EnvWorkload:
     assists_given_up: NamesFromFacts = lambda _: ()
 
 
+class ProcessGroup(Protocol):
+    """Connects the ranks of one learner (DDP); every rank calls the same methods in turn."""
+
+    size: int
+
+    def broadcast(self, tensor: torch.Tensor) -> None:
+        """Overwrite `tensor` in place by that of rank 0."""
+        ...
+
+    def average(self, tensor: torch.Tensor) -> None:
+        """Replace `tensor` in place by the mean over all ranks, the same bits on each."""
+        ...
+
+
+class SingleProcess:
+    """Is the group of a learner that trains alone."""
+
+    size = 1
+
+    def broadcast(self, tensor: torch.Tensor) -> None:
+        """Leave the tensor unchanged."""
+
+    def average(self, tensor: torch.Tensor) -> None:
+        """Leave the tensor unchanged."""
+
+
 class NoExchange:
     """Shares weights with no other learner: collaboration is off."""
 

@@ -21,7 +21,15 @@ from Daddy.core.job_environment import StartupTimer
 from Daddy.core.settings import KEPT_CHECKPOINTS, Config
 from Daddy.core.shared_types import EventSink
 from Daddy.learning.device import keep_freed_memory, limit_threads, resolve_device
-from Daddy.learning.interfaces import EnvWorkload, FrameSink, LearnerLease, Stopper, WeightExchange
+from Daddy.learning.interfaces import (
+    EnvWorkload,
+    FrameSink,
+    LearnerLease,
+    ProcessGroup,
+    SingleProcess,
+    Stopper,
+    WeightExchange,
+)
 from Daddy.learning.vector_rows import VectorEnv
 
 if TYPE_CHECKING:
@@ -64,6 +72,7 @@ class Surroundings:
     stopper: Stopper
     events: EventSink
     clock: Clock
+    group: ProcessGroup = field(default_factory=SingleProcess)
     boot: StartupTimer = field(default_factory=lambda: StartupTimer(SystemClock()))
 
 

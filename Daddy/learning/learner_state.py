@@ -119,15 +119,38 @@ def new_learner(parts: Parts) -> LearnerState:
     random.seed(parts.seed)
     settings, vector, device = parts.settings, parts.vector, parts.device
     policy = parts.policy.to(device)
-    optimizer = FlatAdam(policy.named_parameters())
+    optimizer = FlatAdam(policy.named_parameters(), parts.group)
     shuffling = torch.Generator().manual_seed(seed_for(parts.seed, "shuffling"))
     collector = new_collector(vector, policy, settings, parts.seed, parts.clock)
-    updater = PpoUpdater(policy, optimizer, settings, shuffling, device)
+    updater = PpoUpdater(policy, optimizer, settings, shuffling, device, parts.group)
     rollout = Rollout(vector, settings, policy.memory)
     movement = MovementStats(vector.telemetry_names, vector.num_envs)
     milestones = Milestones(parts.workload.milestones_reached, parts.workload.assists_used)
     term = parts.lease.term
     return LearnerState(parts, updater, collector, rollout, term, movement, milestones)
+
+
+def equalise_ranks(learner: LearnerState) -> None:
+    """Take the weights, optimizer and step total of rank 0 (DDP). ConfigError: sizes differ."""
+    group, settings = learner.parts.group, learner.parts.settings
+    if group.size == 1:
+        return
+    sizes = (
+        learner.updater.optimizer.mean.numel(),
+        settings.steps_per_iteration,
+        learner.updater.minibatches,
+        learner.parts.schedule.total_steps,
+    )
+    facts = torch.tensor([*sizes, learner.counters.env_steps])
+    group.broadcast(facts)
+    *first, learner.counters.env_steps = facts.tolist()
+    if list(sizes) != first:
+        raise ConfigError(
+            f"this rank's parameters, steps an iteration, minibatches and total_steps are "
+            f"{list(sizes)}, those of rank 0 are {first}",
+            "start all ranks with the same settings",
+        )
+    learner.updater.optimizer.broadcast()
 
 
 def reset_environments(learner: LearnerState) -> None:

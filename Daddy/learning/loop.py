@@ -36,6 +36,7 @@ from Daddy.learning.learner_reporting import (
 )
 from Daddy.learning.learner_state import (
     LearnerState,
+    equalise_ranks,
     new_learner,
     reset_environments,
     restore,
@@ -91,6 +92,7 @@ def start_learner(parts: Parts) -> LearnerState:
     resumed = tensor_to_bytes(loaded.checkpoint.tensors["exchange"]) if loaded else None
     totals = learner.counters.env_steps, learner.updater.optimizer.steps
     apply_adoption(learner, parts.exchange.join_fleet(learner.weights, resumed, *totals))
+    equalise_ranks(learner)
     learner.first_weights = learner.weights()
     learner.stored_note = parts.exchange.resume_state()
     learner.movement.set_start(parts.vector.telemetry())
@@ -123,7 +125,7 @@ def stop_reason(learner: LearnerState) -> tuple[str, str] | None:
     if total and max(learner.fleet_steps, learner.counters.env_steps) >= total:
         return "done", f"total_steps reached: {total:,}; raise it to go on"
     action, reason = next_action(learner.health)
-    if action == "stop":
+    if action == "stop" or (action == "restart" and learner.parts.group.size > 1):
         return "diverged", reason
     asked = learner.parts.stopper.stop_reason()
     return ("drained", asked) if asked else None
@@ -235,7 +237,7 @@ def check_policy(learner: LearnerState) -> None:
     action, reason = next_action(learner.health)
     if action == "hold" and not held:
         write_error(learner, reason)
-    if action == "restart":
+    if action == "restart" and parts.group.size == 1:
         write_error(learner, f"{reason}; {restart_policy(learner)}")
 
 

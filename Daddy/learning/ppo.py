@@ -1,14 +1,15 @@
 """Runs the PPO update (Schulman et al., 2017), and fits the critic after an adoption.
 
-Advantages are normalised per minibatch; with `value_clip`, values are clipped around the rollout's.
-A minibatch whose gradient is not finite changes nothing and is counted. The critic of an adopted
-version is an average of critics that were each trained for another learner's weights; its last
-layer is fitted to the newest rollout's returns where that reduces its error much.
+Advantages are normalised per minibatch, with DDP over the minibatches of all ranks; with
+`value_clip`, values are clipped around the rollout's. A minibatch whose gradient is not finite
+changes nothing and is counted. The critic of an adopted version is an average of critics that were
+each trained for another learner's weights; its last layer is fitted to the newest rollout's returns
+where that reduces its error much.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import torch
@@ -17,6 +18,7 @@ from torch import Tensor
 from Daddy.core.hyperparameters import PpoSettings
 from Daddy.learning.adam import FlatAdam
 from Daddy.learning.device import mixed_precision
+from Daddy.learning.interfaces import ProcessGroup, SingleProcess
 from Daddy.learning.policy import ActorCritic
 from Daddy.learning.policy_health import UpdateFigures
 from Daddy.learning.rollout_buffer import Minibatch, Rollout
@@ -39,6 +41,7 @@ class PpoUpdater:
     settings: PpoSettings
     generator: torch.Generator
     device: torch.device
+    group: ProcessGroup = field(default_factory=SingleProcess)
 
     @property
     def minibatches(self) -> int:
@@ -99,10 +102,21 @@ class PpoUpdater:
 
     def _policy_loss(self, ratio: torch.Tensor, advantages: torch.Tensor) -> torch.Tensor:
         """Return the clipped surrogate loss of normalised advantages."""
-        deviation = advantages.std(correction=0) + _EPSILON
-        advantages = (advantages - advantages.mean()) / deviation
+        mean, deviation = self._moments(advantages)
+        advantages = (advantages - mean) / (deviation + _EPSILON)
         clipped = ratio.clamp(1.0 - self.settings.clip, 1.0 + self.settings.clip)
         return -torch.min(ratio * advantages, clipped * advantages).mean()
+
+    def _moments(self, advantages: Tensor) -> tuple[Tensor, Tensor]:
+        """Return mean and standard deviation over the minibatches of all ranks, equal in size."""
+        if self.group.size == 1:
+            return advantages.mean(), advantages.std(correction=0)
+        exact = advantages.cpu().double()
+        sums = torch.stack((exact.mean(), exact.square().mean()))
+        self.group.average(sums)
+        variance = (sums[1] - sums[0].square()).clamp(min=0.0)
+        mean, deviation = torch.stack((sums[0], variance.sqrt())).to(advantages)
+        return mean, deviation
 
 
 CRITIC_STEPS = 2048

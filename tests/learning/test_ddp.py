@@ -1,0 +1,158 @@
+"""DDP over gloo, with two real processes on loopback."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from dataclasses import fields
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from Daddy.core.errors import ConfigError, NetworkError
+from Daddy.core.run_paths import RunPaths
+from Daddy.learning.checkpoint import load_newest
+from Daddy.learning.ddp import GlooGroup, RankAddress, read_rank
+from Daddy.learning.rollout_buffer import Minibatch
+from tests.learning.ddp_rank import STEPS, Batches, minibatch, updater
+from tests.patience import PATIENCE_S
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return probe.getsockname()[1]
+
+
+@pytest.fixture
+def ranks(tmp_path):
+    started = []
+
+    def start(mode, timeout_s, port):
+        for rank in (0, 1):
+            names = {"RANK": rank, "WORLD_SIZE": 2, "MASTER_PORT": port, "PYTHONPATH": CHECKOUT}
+            line = [sys.executable, "-W", "ignore", "-m", "tests.learning.ddp_rank"]
+            child = subprocess.Popen(
+                [*line, str(tmp_path), mode, str(timeout_s)],
+                env={**os.environ, **{name: str(value) for name, value in names.items()}},
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            started.append(child)
+        return started
+
+    yield start
+    for child in started:
+        child.kill()
+        child.communicate()
+
+
+def results(children, folder):
+    for child in children:
+        _, err = child.communicate(timeout=PATIENCE_S)
+        assert child.returncode == 0, err
+    flats = [np.fromfile(folder / f"rank-{rank}.bin", np.float32) for rank in (0, 1)]
+    assert flats[0].tobytes() == flats[1].tobytes()
+    return flats[0]
+
+
+def doubled(step):
+    parts = [minibatch(rank, step) for rank in (0, 1)]
+    joined = {f.name: [getattr(part, f.name) for part in parts] for f in fields(Minibatch)}
+    seen = {"state": torch.cat([each["state"] for each in joined.pop("observations")], 1)}
+    return Minibatch(seen, **{name: torch.cat(pair, 1) for name, pair in joined.items()})
+
+
+def test_two_ranks_are_bit_equal_and_equal_to_one_with_the_doubled_batch(ranks, tmp_path):
+    found = results(ranks("well", 300, free_port()), tmp_path)
+    alone = updater(0)
+    first = torch.cat([p.detach().flatten() for p in alone.policy.parameters()])
+    for step in range(STEPS):
+        alone.update(Batches([doubled(step)]), 1e-3)
+    wanted = torch.cat([p.detach().flatten() for p in alone.policy.parameters()])
+    assert (wanted - first).abs().max() > 1e-2, "the weights should have moved"
+    assert np.abs(found[: len(wanted)] - wanted.numpy()).max() < 1e-5
+
+
+def test_a_gradient_that_is_nan_on_one_rank_is_skipped_on_both(ranks, tmp_path):
+    found = results(ranks("nan", 300, free_port()), tmp_path)
+    assert found[-1] == 1.0
+    assert np.isfinite(found).all()
+
+
+@pytest.mark.parametrize(("mode", "timeout_s"), [("killed", 300.0), ("hangs", 2.0)])
+def test_a_lost_rank_ends_the_other_and_the_port_is_free_again(ranks, tmp_path, mode, timeout_s):
+    port = free_port()
+    first, second = ranks(mode, timeout_s, port)
+    _, err = first.communicate(timeout=PATIENCE_S)
+    (tmp_path / "end").touch()
+    assert first.returncode == 8, err
+    assert "rank 0 of 2 waited" in err
+    assert f"limit {timeout_s:g} s" in err
+    assert "start all ranks again" in err
+    if mode == "killed":
+        assert second.wait(PATIENCE_S) == -signal.SIGKILL
+    socket.create_server(("127.0.0.1", port)).close()
+
+
+def test_a_busy_port_is_named():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(NetworkError, match=f"rank 0 cannot listen on 127.0.0.1:{port}"):
+            GlooGroup(RankAddress(0, 2, port=port))
+
+
+def test_a_rank_that_comes_alone_gives_up_at_its_deadline():
+    with pytest.raises(NetworkError, match=r"rank 1 of 2 waited .* to meet 2 ranks"):
+        GlooGroup(RankAddress(1, 2, port=free_port()), timeout_s=1.0)
+
+
+def test_ranks_are_read_from_the_standard_variables():
+    assert read_rank({}) is None
+    assert read_rank({"WORLD_SIZE": "1", "RANK": "0"}) is None
+    assert read_rank({"WORLD_SIZE": "2", "RANK": "1"}) == RankAddress(1, 2, "127.0.0.1", 29500)
+    for wrong in ({"WORLD_SIZE": "2"}, {"WORLD_SIZE": "2", "RANK": "2"}, {"WORLD_SIZE": "x"}):
+        with pytest.raises(ConfigError, match="and not a number"):
+            read_rank(wrong)
+
+
+def test_two_learners_with_ddp_end_with_the_weights_of_one(tmp_path):
+    """Train CartPole by the entry program, each rank in the slot of its number."""
+    training = {"workload": "cartpole", "device": "cpu", "num_envs": 2, "total_steps": 512}
+    config = {
+        "run_dir": str(tmp_path / "run"),
+        "training": {**training, "vector_backend": "serial"},
+        "collaboration": {"enabled": False},
+    }
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    line = [sys.executable, "-W", "ignore", "-m", "Daddy.train_slim", "--ddp", "--config"]
+    names = {"WORLD_SIZE": "2", "MASTER_PORT": str(free_port()), "PYTHONPATH": str(CHECKOUT)}
+    children = [
+        subprocess.Popen(
+            [*line, str(tmp_path / "config.json")],
+            env={**os.environ, **names, "RANK": str(rank)},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in (0, 1)
+    ]
+    try:
+        for child in children:
+            _, err = child.communicate(timeout=PATIENCE_S)
+            assert child.returncode == 0, err
+    finally:
+        for child in children:
+            child.kill()
+            child.wait()
+    run = RunPaths(tmp_path / "run")
+    first, second = (load_newest(run.slot(rank).checkpoints).checkpoint.tensors for rank in (0, 1))
+    learnt = [name for name in first if name.startswith(("policy.", "optimizer."))]
+    assert learnt
+    assert all(torch.equal(first[name], second[name]) for name in learnt)
+    assert first["optimizer.mean"].any()
+    assert not torch.equal(first["environment.0"], second["environment.0"])
