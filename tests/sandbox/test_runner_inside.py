@@ -4,11 +4,13 @@ import asyncio
 import errno
 import signal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from Daddy.core.errors import SandboxError
+from Daddy.sandbox.runner import command_run
 from Daddy.sandbox.sandbox_interfaces import Command, Limits, Sandbox
 from tests.patience import PATIENCE_S, until
 from tests.sandbox.machines import LONG, accounts, as_account, play, python, run, shell
@@ -433,3 +435,19 @@ if os.fork() == 0:
         assert outcome.ending in ("timed out", "exited")
 
     play(story, persistent=True)
+
+
+def test_a_look_that_takes_long_does_not_delay_the_next_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = [100.0]
+
+    class SlowMemory:
+        def measure(self, limit: int) -> tuple[int, int]:
+            now[0] += 0.05
+            return limit - 1, 1
+
+    monkeypatch.setattr(command_run, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    run: Any = command_run.CommandRun(Any, 0, {"memory_mb": 256}, fresh=True, lines=False)
+    run.memory, run._deadline, run._look_at = SlowMemory(), 1e9, now[0]
+    assert run.check() == pytest.approx(0.001)

@@ -134,14 +134,13 @@ class CommandRun:
 
     def check(self) -> float:
         """Kill it if it is over its time or memory. Return the seconds until the next check."""
-        now = time.monotonic()
-        if self._ending == "exited" and now >= self._deadline:
+        if self._ending == "exited" and time.monotonic() >= self._deadline:
             self._kill("timed out")
-        if self._ending == "exited" and now >= self._look_at:
+        if self._ending == "exited" and time.monotonic() >= self._look_at:
             self._look()
         if self._ending != "exited":
             return 1.0
-        wait_s: float = min(self._deadline, self._look_at) - now
+        wait_s: float = min(self._deadline, self._look_at) - time.monotonic()  # a look takes long
         return max(wait_s, 0.0)
 
     def _look(self) -> None:
