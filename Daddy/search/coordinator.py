@@ -307,7 +307,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     listeners = [_Listener(each, coordinator, clock) for pair in sockets for each in pair]
     for pair in sockets:
         print(f"listening on http://127.0.0.1:{pair[0].getsockname()[1]}", flush=True)
-    stop.wait()
+    while not stop.wait(1.0):  # a signal that comes just before a wait is handled after it
+        pass
     for listener in listeners:
         listener.shutdown()
         listener.server_close()
