@@ -20,6 +20,7 @@ from Daddy.fanout.fanout_files import FanoutPaths
 from Daddy.fanout.run_batch import Batch, batch_argv
 
 _LOOK_S, _TIMEOUT_S = 2.0, 40.0
+_MOST_MINUTES = 240
 _END_S = 60.0
 """Seconds in which cancelled jobs end."""
 _GONE = "Invalid job id"
@@ -48,7 +49,8 @@ def sbatch_options(
 ) -> dict[str, str]:
     """Return options of sbatch from ``name=value`` words and from SBATCH_ variables.
 
-    The time limit is otherwise four times that of `cpu_s` seconds on one core, and ten minutes.
+    The time limit is otherwise four times that of `cpu_s` seconds on one core, and ten minutes, but
+    at most four hours, beyond which many clusters let no job start.
     Raises ConfigError for a word without a value.
     """
     values, _ = read_shell_settings(SlurmSettings(), environ)
@@ -56,7 +58,7 @@ def sbatch_options(
     if bad := [word for (word, equals, _) in words if not equals]:
         raise ConfigError(f"--sbatch {bad[0]} has no value", "write it as mem=8G, for example")
     shell = {key.removeprefix("slurm."): value for key, value in values.items()}
-    usual = {"time": str(10 + ceil(4 * cpu_s / 60))}
+    usual = {"time": str(min(10 + ceil(4 * cpu_s / 60), _MOST_MINUTES))}
     return {**usual, **shell, **{name.lstrip("-"): value for name, _, value in words}}
 
 

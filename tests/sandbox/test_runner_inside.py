@@ -292,7 +292,7 @@ def zombies():
 while zombies() and time.monotonic() < deadline: time.sleep(0.01)
 print(zombies())
 """
-    assert run(python(source), Limits(time_s=PATIENCE_S, processes=8)).stdout == b"0\n"
+    assert run(python(source), Limits(time_s=PATIENCE_S, processes=64)).stdout == b"0\n"
 
 
 def test_input_cannot_grow_and_is_not_writable() -> None:
