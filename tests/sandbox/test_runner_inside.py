@@ -289,8 +289,8 @@ def zombies():
             try: found += ") Z " in open(f"/proc/{name}/stat").read()
             except OSError: pass
     return found
-while zombies() and time.monotonic() < deadline: time.sleep(0.01)
-print(zombies())
+while (left := zombies()) and time.monotonic() < deadline: time.sleep(0.01)
+print(left)
 """
     assert run(python(source), Limits(time_s=PATIENCE_S, processes=64)).stdout == b"0\n"
 
