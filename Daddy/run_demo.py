@@ -83,7 +83,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     load_dotenv(Path.cwd(), os.environ)
     given = {name: value for name in _DECIDING if (value := getattr(args, name)) is not None}
     if args.plan:
-        return _print_plan(given)
+        return _print_plan({**given, "own_program": args.task is not None})
     choice = _choose(args)
     if args.cleanup:
         return asyncio.run(_clean(open_backend(choice.name), args.run_dir))

@@ -124,7 +124,8 @@ def _learn(attempt: JobAttempt, slot: HeldSlot, events: AttemptEventLog) -> Trai
     config, peer = attempt.config, f"slot-{slot.number}"
     os.environ[SLOT] = str(slot.number)  # also by hand: environments record it in saved states
     prepare_imports()
-    (workload := WORKLOADS[config.training.workload]).check(config)
+    workload = WORKLOADS[config.training.workload]
+    workload.check(config)
     with ExitStack() as closing:
         ahead = _environments(attempt)
         closing.callback(ahead.close)
@@ -134,7 +135,6 @@ def _learn(attempt: JobAttempt, slot: HeldSlot, events: AttemptEventLog) -> Trai
             from Daddy.learning.console import ConsoleReporter
             from Daddy.learning.learner_parts import Surroundings, assemble
             from Daddy.learning.loop import train
-
         attempt.boot.mark("libraries")
         frames, line = _frames(attempt, peer), _log_line(attempt)
         closing.callback(frames.close)

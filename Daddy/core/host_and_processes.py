@@ -189,16 +189,29 @@ def die_with_parent(parent: int = 0) -> None:
 
 
 def present_core() -> int:
-    """Return the number of the core on which this thread runs now; 0 on other systems."""
-    return int(_libc.sched_getcpu()) if sys.platform == "linux" else 0
+    """Return the number of the core on which this thread runs now, 0 where nothing tells."""
+    return max(0, int(_libc.sched_getcpu())) if sys.platform == "linux" else 0
 
 
 def move_to_core(core: int) -> None:
     """Move this thread to a core if it may run there; it is not held there. Linux only."""
-    if sys.platform == "linux" and core in (allowed := os.sched_getaffinity(0)):
-        with contextlib.suppress(OSError):  # the core was taken from us meanwhile
+    if sys.platform != "linux":
+        return
+    with contextlib.suppress(OSError):  # forbidden here, or the core was taken from us meanwhile
+        if core in (allowed := os.sched_getaffinity(0)):
             os.sched_setaffinity(0, {core})
             os.sched_setaffinity(0, allowed)
+
+
+def let_others_run_first() -> None:
+    """Join Linux's batch class, whose processes interrupt nobody as they wake, from the usual one.
+
+    Nothing happens if it is forbidden, or on other systems.
+    """
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError):
+            if os.sched_getscheduler(0) == os.SCHED_OTHER:
+                os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
 
 
 def parent_death_hook(parent: int) -> Callable[[], None] | None:
@@ -208,9 +221,10 @@ def parent_death_hook(parent: int) -> Callable[[], None] | None:
     """
     if sys.platform != "linux":
         return None
+    prctl = _libc.prctl  # looked up here: a forked child must not wait for the loader's lock
 
     def request_signal() -> None:
-        _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         if os.getppid() != parent:
             os._exit(1)
 

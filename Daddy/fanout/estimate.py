@@ -46,10 +46,11 @@ def concurrency_limit(
     """
     memory = max(1, free_bytes // (cost.memory_mb * _MIB))
     in_time = max(cores, int(cores * cost.time_limit_s / (2 * cost.cpu_s)))
+    asked = in_time, f"more might not end in time (cores: {cores})"
+    if workers is not None:
+        asked = workers, f"--workers {workers}"
     bounds = [
-        (in_time, f"more might not end in time (cores: {cores})")
-        if workers is None
-        else (workers, f"--workers {workers}"),
+        asked,
         (sandboxes, f"there are {sandboxes:,}"),
         (MOST_LIVE, f"{MOST_LIVE} is the most on one machine"),
         (memory, f"{free_bytes // _MIB:,} MiB are free, {cost.memory_mb} MiB each"),

@@ -21,6 +21,7 @@ from Daddy.fanout.run_batch import Batch, batch_argv
 
 _LOOK_S, _TIMEOUT_S = 2.0, 40.0
 _MOST_MINUTES = 240
+"""Longest time limit that is asked for by itself."""
 _END_S = 60.0
 """Seconds in which cancelled jobs end."""
 _GONE = "Invalid job id"

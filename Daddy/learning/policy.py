@@ -211,7 +211,7 @@ class ActorCritic(nn.Module):
 
     def _step_lstm(self, features: Tensor, state: Tensor, starts: Tensor) -> tuple[Tensor, Tensor]:
         """Run one step of the LSTM; on a CPU by its cell alone, in a third of the time."""
-        if self.lstm is None or features.is_cuda:
+        if self.lstm is None or features.device.type != "cpu":
             outputs, state = self._run_lstm(features.unsqueeze(0), state, starts.unsqueeze(0))
             return outputs[0], state
         hidden, cell = state * ~starts.view(1, -1, 1)

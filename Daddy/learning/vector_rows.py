@@ -198,7 +198,7 @@ class EnvRow:
         self._telemetry: Callable[[], Sequence[float]] | None
         self._telemetry = getattr(env.unwrapped, "telemetry", None)
         self._columns = rows.telemetry[index]
-        self._pack = struct.Struct(f"{len(rows.telemetry[index])}f").pack_into
+        self._pack = struct.Struct(f"{len(self._columns)}f").pack_into
         self._picture: Callable[[], bytes] | None = getattr(env.unwrapped, "picture", None)
 
     def reset(self, seed: int) -> None:

@@ -10,7 +10,6 @@ import mmap
 import os
 import signal
 import struct
-import sys
 import traceback
 from collections.abc import Sequence
 from contextlib import suppress
@@ -25,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from Daddy.core.errors import DaddyError
-from Daddy.core.host_and_processes import present_core
+from Daddy.core.host_and_processes import let_others_run_first, present_core
 from Daddy.core.nameless_memory import make_nameless_file
 from Daddy.learning.interfaces import EpisodeEnd
 from Daddy.learning.vector_rows import EnvFactory, EnvRow, RowLayout, Rows
@@ -123,8 +122,7 @@ def run_worker(
     `inherited` are the driver's ends of connections, which a forked process has to close.
     """
     Thread(target=_end_after_driver, daemon=True).start()
-    if sys.platform == "linux":  # else waking us would interrupt the driver, as it wakes the others
-        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+    let_others_run_first()  # the driver, above all: it is about to wake other env processes
     for number in LEFT_TO_DRIVER:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, LEFT_TO_DRIVER)

@@ -10,6 +10,7 @@ import pytest
 
 from Daddy.core.host_and_processes import (
     command_lines,
+    let_others_run_first,
     move_to_core,
     present_core,
     socket_owner,
@@ -79,3 +80,18 @@ def test_a_thread_moves_to_a_core_and_is_not_held_there(monkeypatch: pytest.Monk
     assert held == [{core}, cores]
     move_to_core(max(cores) + 1)  # not ours
     assert len(held) == 2
+
+
+def refuse(*_: object) -> None:
+    raise PermissionError
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such hints")
+@pytest.mark.parametrize("call", ["sched_getaffinity", "sched_setaffinity", "sched_setscheduler"])
+def test_where_hints_to_the_scheduler_are_forbidden_nothing_happens(
+    monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    core = present_core()
+    monkeypatch.setattr(os, call, refuse)
+    move_to_core(core)
+    let_others_run_first()

@@ -11,6 +11,7 @@ from Daddy.fanout.fanout_screen import change_line, choose_rows, draw_live, draw
 from Daddy.fanout.fanout_settings import RATES, FanoutSettings, settings_from, split_batches
 from Daddy.fanout.fanout_state import FanoutState, SandboxRow
 from Daddy.fanout.rate_summary import compare_rates, results_by_rate
+from Daddy.fanout.slurm_engine import sbatch_options
 
 MIB = 1 << 20
 
@@ -185,3 +186,11 @@ def test_events_of_other_attempts_and_of_unknown_sandboxes_change_nothing() -> N
     (row,) = state.add_events([event(1, "now", state="done", average=3.0), event(1, "now")])
     assert (row.index, row.average) == (1, 3.0)
     assert state.add_events([event(1, "now", state="error")]) == []
+
+
+@pytest.mark.parametrize(("cpu_s", "minutes"), [(0.0, "10"), (300.0, "30"), (15_000.0, "240")])
+def test_a_job_is_given_time_for_its_sandboxes_but_four_hours_at_most(
+    cpu_s: float, minutes: str
+) -> None:
+    assert sbatch_options([], {}, cpu_s)["time"] == minutes
+    assert sbatch_options(["time=600"], {}, cpu_s)["time"] == "600"
