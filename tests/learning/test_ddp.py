@@ -13,7 +13,9 @@ import numpy as np
 import pytest
 import torch
 
-from Daddy.core.errors import ConfigError, NetworkError
+from Daddy import train_slim
+from Daddy.core.entry_point import run_entry
+from Daddy.core.errors import ConfigError, ExitCode, NetworkError
 from Daddy.core.run_paths import RunPaths
 from Daddy.learning.checkpoint import load_newest
 from Daddy.learning.ddp import GlooGroup, RankAddress, read_rank
@@ -156,3 +158,13 @@ def test_two_learners_with_ddp_end_with_the_weights_of_one(tmp_path):
     assert all(torch.equal(first[name], second[name]) for name in learnt)
     assert first["optimizer.mean"].any()
     assert not torch.equal(first["environment.0"], second["environment.0"])
+
+
+def test_ranks_that_would_share_weights_with_others_are_refused(tmp_path, monkeypatch, capsys):
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps({"run_dir": str(tmp_path / "run")}))
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("RANK", "0")
+    assert run_entry(train_slim.main, ["--ddp", "--config", str(config)]) == ExitCode.CONFIGURATION
+    assert "collaboration.enabled is true" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
