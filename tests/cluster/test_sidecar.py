@@ -299,7 +299,7 @@ def test_a_killed_controller_costs_no_hand_over_and_one_that_comes_back_takes_ov
     by_jobs = {entry["by"] for entry in person.ledger("submitted")}
     assert max(by_jobs) > 1
     assert read_probe(person.run).may_submit
-    assert person.training == 2
+    until(lambda: person.training == 2)
     said = [event["data"].get("text", "") for event in read_events(person.run.events)]
     assert any("makes the passes meanwhile" in text for text in said)
     log = (person.run.logs / "failover.log").read_text()
@@ -312,6 +312,9 @@ def test_a_killed_controller_costs_no_hand_over_and_one_that_comes_back_takes_ov
 
 
 def test_without_a_daemon_the_jobs_run_the_fleet_from_the_first_minute(person):
+    # Jobs of 4 s all ended before a loaded machine had loaded a sidecar, and nobody was left.
+    config = small_config(person.run.root, training={"max_runtime_seconds": 8})
+    person.config.write_text(json.dumps(config))
     done = person.says("start", "--no-daemon")
     assert done.returncode == 0, done.stderr
     until(lambda: person.training == 2)
