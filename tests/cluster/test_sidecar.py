@@ -302,8 +302,9 @@ def test_a_killed_controller_costs_no_hand_over_and_one_that_comes_back_takes_ov
     until(lambda: person.training == 2)
     said = [event["data"].get("text", "") for event in read_events(person.run.events)]
     assert any("makes the passes meanwhile" in text for text in said)
-    log = (person.run.logs / "failover.log").read_text()
-    assert re.search(r"Z INFO +apply_plan: attempt \d+ \(job \d+\) submitted", log), log
+    log = person.run.logs / "failover.log"
+    line = re.compile(r"Z INFO +apply_plan: attempt \d+ \(job \d+\) submitted")
+    assert until(lambda: line.search(log.read_text())), log.read_text()
     assert person.says("start").returncode == 0
     back = read_lease(person.run.controller_lease)
     assert not back.holder["passing"]

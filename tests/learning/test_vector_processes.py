@@ -456,3 +456,25 @@ def test_only_a_driver_with_long_turns_moves_to_the_core_of_a_finished_group(
     assert len(cores) == (6 if long_turn_s < 0 else 0)
     if sys.platform == "linux":
         assert set(cores) <= os.sched_getaffinity(0)
+
+
+KILLED_DRIVER = """
+import os, signal, subprocess, sys
+entry = [sys.executable, "-c", "import Daddy.learning.env_process_entry"]
+child = subprocess.Popen(entry, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+print(child.pid, child.stdout.readline(), flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_process_that_still_imports_ends_with_its_driver(tmp_path: Path) -> None:
+    slow = 'import time\nprint("importing", flush=True)\nwhile True:\n    time.sleep(1.0)\n'
+    (tmp_path / "gymnasium.py").write_text(slow)
+    path = os.pathsep.join([str(tmp_path), os.getcwd()])
+    argv = [sys.executable, "-c", KILLED_DRIVER]
+    env = {**os.environ, "PYTHONPATH": path}
+    told = subprocess.run(argv, env=env, capture_output=True, text=True, check=False).stdout
+    pid, word = told.split()
+    assert word == "importing"
+    child = identify_process(int(pid))
+    assert child is None or gone_within(PATIENCE_S, [child])

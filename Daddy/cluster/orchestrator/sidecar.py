@@ -208,12 +208,14 @@ class FailoverWatch:
         argv = [sys.executable, "-m", _PROGRAM, "--release", str(code), *options]
         env = {**os.environ, "PYTHONPATH": str(code)}
         try:
-            result = run_program(argv, _PASS_TIMEOUT_S, env=env, cwd=self.run.root)
-            sys.stderr.write(result.stderr)  # the pass's own log lines, into ours
+            # The pass logs into our file by itself: it lives on where our job ends before it.
+            result = run_program(
+                argv, _PASS_TIMEOUT_S, env=env, cwd=self.run.root, show_progress=True
+            )
             if result.returncode == ExitCode.DONE:
                 return dict(json.loads(result.stdout.splitlines()[-1]))
             if result.returncode not in (ExitCode.CONTROLLER_ALIVE, ExitCode.SCHEDULER):
-                self._log("error", f"a pass failed: {result.stderr.strip()[-300:]}")
+                self._log("error", f"a pass failed, exit code {result.returncode}: see failover.log")
         except (DaddyError, OSError, ValueError, IndexError) as error:
             self._log("error", f"a pass failed: {error!r}")
         return None
