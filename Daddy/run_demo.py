@@ -21,7 +21,7 @@ from Daddy.core.host_and_processes import usable_cores
 from Daddy.core.name_validation import new_incarnation, new_token
 from Daddy.core.stop_conditions import StopSignal
 from Daddy.core.terminal import can_redraw, print_screen
-from Daddy.fanout.estimate import concurrency_limit, estimate_lines, stated_cost
+from Daddy.fanout.estimate import estimate_lines, stated_cost
 from Daddy.fanout.fanout_files import (
     FanoutPaths,
     begin_run,
@@ -34,7 +34,7 @@ from Daddy.fanout.fanout_screen import draw_summary
 from Daddy.fanout.fanout_settings import POLICIES, FanoutSettings, settings_from
 from Daddy.fanout.local_engine import Engine, LocalEngine
 from Daddy.fanout.program_python import choose_python
-from Daddy.fanout.run_batch import Batch, free_memory, run_batch
+from Daddy.fanout.run_batch import Batch, live_limit, run_batch
 from Daddy.sandbox.backend_facts import REMOTE, open_backend, read_backend_facts
 from Daddy.sandbox.choose_backend import BackendChoice, choose_backend
 from Daddy.sandbox.sandbox_interfaces import Backend, Isolation
@@ -56,7 +56,7 @@ def make_parser() -> ArgumentParser:
     add("--timesteps", type=number, help="steps of the training (50000)")
     add("--policy", choices=POLICIES, help="method that learns, or a fixed controller (ppo)")
     add("--seed", type=whole_number(0), help="seed of rates and trainings (0)")
-    add("--workers", type=number, help="most sandboxes at once (min(sandboxes, 200))")
+    add("--workers", type=number, help="most sandboxes at once, up to 200 (four to a core)")
     add("--batch-size", type=number, default=25, help="sandboxes that start or run together (25)")
     add(
         "--batch-delay",
@@ -199,12 +199,11 @@ def _read_run(
     return FanoutPaths((args.run_dir or RUNS / name).resolve()), settings, program
 
 
-def _print_start(args: argparse.Namespace, run: Path, settings: FanoutSettings) -> None:
+def _print_start(engine: str, first: Batch, settings: FanoutSettings) -> None:
     cost = stated_cost(settings)
-    print(f"run {run}")
-    if args.engine == "local":
-        free = free_memory(os.environ)
-        live, why = concurrency_limit(args.workers, settings.sandboxes, usable_cores(), free, cost)
+    print(f"run {first.run}")
+    if engine == "local":
+        live, why = live_limit(first, settings.sandboxes, cost)
         print(f"{live} sandboxes at once: {why}")
     print("\n".join(estimate_lines(settings.sandboxes, cost, usable_cores())), flush=True)
 
@@ -245,7 +244,7 @@ def _first_batch(args: argparse.Namespace, paths: FanoutPaths, choice: BackendCh
 
 
 def _run(args: argparse.Namespace, settings: FanoutSettings, engine: Engine, first: Batch) -> int:
-    _print_start(args, first.run, settings)
+    _print_start(args.engine, first, settings)
     size = settings.sandboxes if args.engine == "local" else args.batch_size
     run = FanoutRun(first, settings, engine, size, SystemClock(), StopSignal().install())
     try:

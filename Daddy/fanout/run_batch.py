@@ -19,12 +19,13 @@ from Daddy.core.errors import NetworkError, SandboxError
 from Daddy.core.event_log import EventSource, EventWriter
 from Daddy.core.host_and_processes import host_name, memory_bytes, usable_cores
 from Daddy.core.humanize import printable_line
-from Daddy.fanout.estimate import concurrency_limit, stated_cost
+from Daddy.fanout.estimate import Machine, ProgramCost, concurrency_limit, stated_cost
 from Daddy.fanout.fanout_files import FanoutPaths, read_batch, read_settings, save_result
 from Daddy.fanout.fanout_settings import FanoutSettings, sandbox_id
 from Daddy.fanout.program_lines import ProgramReport
 from Daddy.fanout.program_python import ProgramPython, choose_python
 from Daddy.sandbox.backend_facts import open_backend
+from Daddy.sandbox.choose_backend import VENDORS
 from Daddy.sandbox.pool import SandboxPool
 from Daddy.sandbox.sandbox_interfaces import (
     Backend,
@@ -63,6 +64,14 @@ def free_memory(environ: Mapping[str, str]) -> int:
     """Return the bytes that are free on this machine, or that Slurm gave to this job."""
     free, given = memory_bytes()[1], environ.get("SLURM_MEM_PER_NODE", "")
     return min(free, int(given) << 20) if given.isdecimal() and int(given) else free
+
+
+def live_limit(batch: Batch, sandboxes: int, cost: ProgramCost) -> tuple[int, str]:
+    """Return `concurrency_limit` of a batch here, where its backend's sandboxes live."""
+    machine = Machine(usable_cores(), free_memory(os.environ))
+    return concurrency_limit(
+        batch.workers, sandboxes, None if batch.backend in VENDORS else machine, cost
+    )
 
 
 def program_command(settings: FanoutSettings, index: int, python: ProgramPython) -> Command:
@@ -201,9 +210,7 @@ async def run_batch(batch: Batch, backend: Backend, python: ProgramPython, clock
     """Run all sandboxes of a batch to their ends. Raises OSError if a result cannot be written."""
     paths = FanoutPaths(batch.run)
     settings = FanoutSettings(**read_settings(paths))
-    cost = stated_cost(settings)
-    free = free_memory(os.environ)
-    live, _ = concurrency_limit(batch.workers, len(batch.indices), usable_cores(), free, cost)
+    live, _ = live_limit(batch, len(batch.indices), stated_cost(settings))
     spec = SandboxSpec(read_only=python.folders, lifetime_s=3 * settings.time_limit_s)
 
     async def prepare(sandbox: Sandbox) -> None:

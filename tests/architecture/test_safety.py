@@ -23,6 +23,7 @@ HANDLERS = {
     "Daddy/cluster/orchestrator/local_job.py",
     "Daddy/core/stop_conditions.py",
     "Daddy/sandbox/runner/serve.py",  # does nothing: a pipe tells of the signal
+    "Daddy/learning/env_process_entry.py",  # a timer, only while the process imports
     "Daddy/learning/vector_pufferlib.py",  # raises in pufferlib's polling loop, which has no lock
     "Daddy/weights/sync.py",
     "cluster/testbed/supervisor.py",

@@ -6,7 +6,13 @@ from collections.abc import Sequence
 import pytest
 from rich.console import Console, RenderableType
 
-from Daddy.fanout.estimate import ProgramCost, concurrency_limit, estimate_lines, stated_cost
+from Daddy.fanout.estimate import (
+    Machine,
+    ProgramCost,
+    concurrency_limit,
+    estimate_lines,
+    stated_cost,
+)
 from Daddy.fanout.fanout_screen import change_line, choose_rows, draw_live, draw_summary
 from Daddy.fanout.fanout_settings import RATES, FanoutSettings, settings_from, split_batches
 from Daddy.fanout.fanout_state import FanoutState, SandboxRow
@@ -114,19 +120,24 @@ def test_a_run_without_a_result_has_a_summary() -> None:
 
 def test_each_bound_of_the_live_sandboxes_decides_and_is_named() -> None:
     def cap(workers: int | None, sandboxes: int, cores: int, free_mb: int) -> tuple[int, str]:
-        return concurrency_limit(
-            workers, sandboxes, cores, free_mb * MIB, ProgramCost(5.7, 512, "stated")
-        )
+        machine = Machine(cores, free_mb * MIB)
+        return concurrency_limit(workers, sandboxes, machine, ProgramCost(5.7, 512, "stated"))
 
-    assert cap(None, 25, 2, 20_000) == (25, "there are 25")
-    assert cap(None, 1000, 8, 200_000) == (200, "200 is the most on one machine")
-    assert cap(None, 1000, 2, 200_000) == (105, "more might not end in time (cores: 2)")
-    assert cap(None, 3, 2, 10_000) == (3, "there are 3")
+    assert cap(None, 25, 8, 20_000) == (25, "there are 25")
+    assert cap(None, 1000, 64, 200_000) == (200, "200 is the most")
+    assert cap(None, 1000, 2, 200_000) == (8, "more would not end earlier (2 cores, 4 to each)")
+    assert cap(None, 3, 1, 10_000) == (3, "there are 3")
     assert cap(20, 50, 2, 20_000) == (20, "--workers 20")
-    assert cap(500, 1000, 8, 200_000) == (200, "200 is the most on one machine")
+    assert cap(500, 1000, 8, 200_000) == (200, "200 is the most")
     assert cap(150, 1000, 2, 200_000) == (150, "--workers 150")
     assert cap(20, 50, 2, 2_000) == (3, "2,000 MiB are free, 512 MiB each")
     assert cap(20, 50, 2, 10)[0] == 1
+
+
+def test_a_vendors_sandboxes_take_nothing_of_this_machine() -> None:
+    cost = ProgramCost(5.7, 512, "stated")
+    assert concurrency_limit(None, 1000, None, cost) == (200, "200 is the most")
+    assert concurrency_limit(50, 1000, None, cost) == (50, "--workers 50")
 
 
 def test_the_estimate_shows_its_arithmetic() -> None:
@@ -140,16 +151,11 @@ def test_the_estimate_shows_its_arithmetic() -> None:
 
 def test_a_program_of_unknown_cost_has_a_core_for_itself() -> None:
     cost = stated_cost(FanoutSettings(own_program=True, policy="controller"))
-    live, why = concurrency_limit(None, 25, 2, 20_000 * MIB, cost)
-    assert (live, why) == (2, "more might not end in time (cores: 2)")
-    assert concurrency_limit(9, 25, 2, 20_000 * MIB, cost)[0] == 9
+    machine = Machine(2, 20_000 * MIB)
+    live, why = concurrency_limit(None, 25, machine, cost)
+    assert (live, why) == (2, "more would not end earlier (2 cores, 1 to each)")
+    assert concurrency_limit(9, 25, machine, cost)[0] == 9
     assert "at most" in estimate_lines(25, cost, 2)[0]
-
-
-def test_a_longer_training_has_more_time_and_lets_as_many_live() -> None:
-    few, many = (stated_cost(FanoutSettings(timesteps=n)) for n in (50_000, 5_000_000))
-    assert concurrency_limit(None, 1000, 2, 200_000 * MIB, few)[0] == 105
-    assert concurrency_limit(None, 1000, 2, 200_000 * MIB, many)[0] == 200
 
 
 def test_short_programs_are_bound_by_the_starts_of_sandboxes() -> None:

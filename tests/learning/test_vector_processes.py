@@ -470,7 +470,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 def test_a_process_that_still_imports_ends_with_its_driver(tmp_path: Path) -> None:
     slow = 'import time\nprint("importing", flush=True)\nwhile True:\n    time.sleep(1.0)\n'
     (tmp_path / "gymnasium.py").write_text(slow)
-    path = os.pathsep.join([str(tmp_path), os.getcwd()])
+    path = os.pathsep.join([str(tmp_path), str(Path.cwd())])
     argv = [sys.executable, "-c", KILLED_DRIVER]
     env = {**os.environ, "PYTHONPATH": path}
     told = subprocess.run(argv, env=env, capture_output=True, text=True, check=False).stdout

@@ -215,7 +215,8 @@ class FailoverWatch:
             if result.returncode == ExitCode.DONE:
                 return dict(json.loads(result.stdout.splitlines()[-1]))
             if result.returncode not in (ExitCode.CONTROLLER_ALIVE, ExitCode.SCHEDULER):
-                self._log("error", f"a pass failed, exit code {result.returncode}: see failover.log")
+                ending = f"exit code {result.returncode}: see failover.log"
+                self._log("error", f"a pass failed with {ending}")
         except (DaddyError, OSError, ValueError, IndexError) as error:
             self._log("error", f"a pass failed: {error!r}")
         return None
