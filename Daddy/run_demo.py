@@ -254,7 +254,7 @@ def _run(args: argparse.Namespace, settings: FanoutSettings, engine: Engine, fir
         code = run.write_outcome(Path.cwd())
     print_screen(lambda _width: draw_summary(run.state, run.elapsed_s))
     if code:
-        print(f"errors.log lists {len(run.state.in_state('error')):,} errors")
+        print(f"{len(run.state.in_state('error')):,} failed: errors.log tells why")
     print(
         f"results in {FanoutPaths(first.run).results}; `--resume` runs what is missing", flush=True
     )

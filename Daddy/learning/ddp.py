@@ -100,7 +100,9 @@ class GlooGroup:
         options.timeout = timedelta(seconds=self.timeout_s)
         on_cpu = tensor.detach().cpu().contiguous()
         with self._waiting("for the other ranks"):
-            operation([on_cpu], options).wait(options.timeout)
+            # Gloo's thread gives up by itself after the timeout. If this one gave up first, it
+            # would end the process beside a running thread, which aborts.
+            operation([on_cpu], options).wait(2 * options.timeout)
         if on_cpu.data_ptr() != tensor.data_ptr():
             tensor.copy_(on_cpu)
 
