@@ -31,7 +31,7 @@ _HIDDEN = b"/dev/zero (deleted)"
 _GROWTH_PER_CORE = 4 << 30
 """Bytes a second that a core can take of fresh memory at most, doubled since looks can be late."""
 _SHORTEST_S, _LONGEST_S = 0.001, 0.02
-_LOCKS_HOLD_S = 0.5
+_LOCKS_HOLD_S = 0.2
 """Seconds between two readings of the locks: each takes 12 ms, for which nothing is watched."""
 _EXAMINE_S, _EXAMINED_FOR_S = 0.002, 0.02
 """Seconds that a look may spend on what is no anonymous memory, and for which this then holds."""
