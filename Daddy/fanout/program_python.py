@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from Daddy.sandbox.backend_facts import REMOTE
 _IMAGE = Path("/usr")
 """The image ``host`` has this folder."""
 _PACKAGES = ("site-packages", "dist-packages")
+_OURS = Path(__file__).resolve().parents[1]
+"""This package: gymnasium 0.29 imports it when it is itself imported (`pokemon.registration`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +35,11 @@ def choose_python(backend: str) -> ProgramPython:
     own = {Path(sys.prefix), Path(sys.base_prefix)} - {_IMAGE}
     packages = tuple(Path(text) for text in sys.path if Path(text).name in _PACKAGES)
     added = tuple(folder for folder in packages if not _is_below(folder, {*own, _IMAGE}))
+    ours = [folder for folder in (_OURS,) if folder.parent not in packages]
     closed = [folder for folder in own if os.geteuid() == 0 and not is_open(folder)]
     if not closed:
-        folders = {folder for folder in {*own, *added} if not _is_below(folder, {_IMAGE})}
-        return ProgramPython(sys.executable, tuple(sorted(folders)), added)
+        folders = {folder for folder in {*own, *added, *ours} if not _is_below(folder, {_IMAGE})}
+        return ProgramPython(sys.executable, tuple(sorted(folders)), (*added, *_parents(ours)))
     image = _IMAGE / "bin" / f"python{sys.version_info[0]}.{sys.version_info[1]}"
     if not image.exists():
         raise SandboxError(
@@ -43,12 +47,17 @@ def choose_python(backend: str) -> ProgramPython:
             "run as an ordinary user, or with a Python outside of root's home",
         )
     usable = tuple(f for f in packages if is_open(f) and not _is_below(f, {_IMAGE}))
-    return ProgramPython(str(image), usable, usable)
+    ours = list(filter(is_open, ours))
+    return ProgramPython(str(image), (*usable, *ours), (*usable, *_parents(ours)))
 
 
 def is_open(folder: Path) -> bool:
     """Return True if other accounts can enter a folder."""
     return all(path.stat().st_mode & 0o001 for path in (folder, *folder.parents))
+
+
+def _parents(folders: Sequence[Path]) -> list[Path]:
+    return [folder.parent for folder in folders]
 
 
 def _is_below(path: Path, folders: set[Path]) -> bool:

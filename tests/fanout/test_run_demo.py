@@ -398,3 +398,16 @@ def test_the_demo_runs_in_containers(tmp_path: Path) -> None:
     assert len(list((tmp_path / "run" / "results").iterdir())) == 2
     assert len(docker.made()) == 2
     assert docker.live() == set()
+
+
+def test_a_program_in_a_sandbox_can_import_gymnasium_whose_plugin_we_are(tmp_path: Path) -> None:
+    program("bwrap", "bubblewrap")
+    if ROOT.is_relative_to("/tmp"):
+        pytest.skip("a sandbox has a /tmp of its own, which hides a checkout below /tmp")
+    task = tmp_path / "task.py"
+    task.write_text('import gymnasium, json\nprint(json.dumps({"episode": 1, "reward": 1.0}))\n')
+    words = ["--sandboxes", "1", "--task", str(task), "--run-dir", "run", "--no-live"]
+    argv = [sys.executable, "-m", "Daddy.run_demo", *words]
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(argv, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
