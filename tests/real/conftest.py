@@ -213,5 +213,5 @@ def student(cluster: Cluster, checkout: Path, tmp_path: Path) -> Iterator[Studen
     try:
         yield someone
     finally:
-        if run.intent.exists():
+        if someone.run.intent.exists():
             assert someone.says("stop", "--now").returncode == 0
