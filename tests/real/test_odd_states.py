@@ -117,6 +117,9 @@ def test_closed_partitions_are_told_while_jobs_wait_for_their_predecessors(
 def test_a_moved_run_folder_is_looked_for_in_the_queue(cluster: Cluster, student: Student) -> None:
     assert student.says("start").returncode == 0
     assert until(lambda: student.training == 2, LONG_S)
+    assert until(lambda: student.sees()["waiting"], LONG_S)
+    for job in student.sees()["waiting"]:  # it stays there, while learners without a folder end
+        cluster.out("scontrol", "hold", str(job["job_id"]))
     moved = student.run.root.with_name("moved")
     student.run.root.rename(moved)
     seen = student.sees()
