@@ -2,7 +2,6 @@
 
 import os
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,29 +34,27 @@ def choose_python(backend: str) -> ProgramPython:
     own = {Path(sys.prefix), Path(sys.base_prefix)} - {_IMAGE}
     packages = tuple(Path(text) for text in sys.path if Path(text).name in _PACKAGES)
     added = tuple(folder for folder in packages if not _is_below(folder, {*own, _IMAGE}))
-    ours = [folder for folder in (_OURS,) if folder.parent not in packages]
-    closed = [folder for folder in own if os.geteuid() == 0 and not is_open(folder)]
+    closed = [folder for folder in own if not _can_enter(folder)]
+    ours = [_OURS] if _OURS.parent not in packages and _can_enter(_OURS) else []
     if not closed:
         folders = {folder for folder in {*own, *added, *ours} if not _is_below(folder, {_IMAGE})}
-        return ProgramPython(sys.executable, tuple(sorted(folders)), (*added, *_parents(ours)))
+        return ProgramPython(
+            sys.executable, tuple(sorted(folders)), (*added, *(f.parent for f in ours))
+        )
     image = _IMAGE / "bin" / f"python{sys.version_info[0]}.{sys.version_info[1]}"
     if not image.exists():
         raise SandboxError(
             f"other accounts cannot enter {closed[0]}, where this Python is",
             "run as an ordinary user, or with a Python outside of root's home",
         )
-    usable = tuple(f for f in packages if is_open(f) and not _is_below(f, {_IMAGE}))
-    ours = list(filter(is_open, ours))
-    return ProgramPython(str(image), (*usable, *ours), (*usable, *_parents(ours)))
+    usable = tuple(f for f in packages if _can_enter(f) and not _is_below(f, {_IMAGE}))
+    return ProgramPython(str(image), (*usable, *ours), (*usable, *(f.parent for f in ours)))
 
 
-def is_open(folder: Path) -> bool:
-    """Return True if other accounts can enter a folder."""
-    return all(path.stat().st_mode & 0o001 for path in (folder, *folder.parents))
-
-
-def _parents(folders: Sequence[Path]) -> list[Path]:
-    return [folder.parent for folder in folders]
+def _can_enter(folder: Path) -> bool:
+    """Return True if a sandbox can enter a folder: as root it runs as another account."""
+    path = (folder, *folder.parents)
+    return os.geteuid() != 0 or all(part.stat().st_mode & 0o001 for part in path)
 
 
 def _is_below(path: Path, folders: set[Path]) -> bool:

@@ -67,7 +67,7 @@ def free_memory(environ: Mapping[str, str]) -> int:
 
 
 def live_limit(batch: Batch, sandboxes: int, cost: ProgramCost) -> tuple[int, str]:
-    """Return `concurrency_limit` of a batch here, where its backend's sandboxes live."""
+    """Return the most sandboxes of a batch that live at once, and the bound that decided."""
     machine = Machine(usable_cores(), free_memory(os.environ))
     return concurrency_limit(
         batch.workers, sandboxes, None if batch.backend in VENDORS else machine, cost

@@ -100,8 +100,8 @@ class GlooGroup:
         options.timeout = timedelta(seconds=self.timeout_s)
         on_cpu = tensor.detach().cpu().contiguous()
         with self._waiting("for the other ranks"):
-            # Gloo's thread gives up by itself after the timeout. If this one gave up first, it
-            # would end the process beside a running thread, which aborts.
+            # Gloo's own thread gives up after the timeout. If we gave up first, the process would
+            # end while that thread runs, and abort instead of exiting with our code.
             operation([on_cpu], options).wait(2 * options.timeout)
         if on_cpu.data_ptr() != tensor.data_ptr():
             tensor.copy_(on_cpu)

@@ -1,8 +1,8 @@
 """Entry of a spawned env process, named by `vector_processes`: prepares the imports, then loads.
 
-The process imports this module before anything else; the fork server preloads it. Both learn of
-the driver's end by a closed pipe, which they read only after these seconds of imports. If the
-driver is killed meanwhile, a timer ends them; a thread would still be there when the server forks.
+An env process imports this module first; the fork server preloads it. Both learn of the driver's
+end by a closed pipe, which they read only after their imports. If the driver is killed while this
+module is imported, a timer ends the process; a thread would still be there when the server forks.
 """
 
 import os

@@ -125,7 +125,7 @@ def test_each_bound_of_the_live_sandboxes_decides_and_is_named() -> None:
 
     assert cap(None, 25, 8, 20_000) == (25, "there are 25")
     assert cap(None, 1000, 64, 200_000) == (200, "200 is the most")
-    assert cap(None, 1000, 2, 200_000) == (8, "more would not end earlier (2 cores, 4 to each)")
+    assert cap(None, 1000, 2, 200_000) == (8, "2 cores, 4 to each")
     assert cap(None, 3, 1, 10_000) == (3, "there are 3")
     assert cap(20, 50, 2, 20_000) == (20, "--workers 20")
     assert cap(500, 1000, 8, 200_000) == (200, "200 is the most")
@@ -153,7 +153,7 @@ def test_a_program_of_unknown_cost_has_a_core_for_itself() -> None:
     cost = stated_cost(FanoutSettings(own_program=True, policy="controller"))
     machine = Machine(2, 20_000 * MIB)
     live, why = concurrency_limit(None, 25, machine, cost)
-    assert (live, why) == (2, "more would not end earlier (2 cores, 1 to each)")
+    assert (live, why) == (2, "2 cores, 1 to each")
     assert concurrency_limit(9, 25, machine, cost)[0] == 9
     assert "at most" in estimate_lines(25, cost, 2)[0]
 

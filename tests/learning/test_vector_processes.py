@@ -477,4 +477,8 @@ def test_a_process_that_still_imports_ends_with_its_driver(tmp_path: Path) -> No
     pid, word = told.split()
     assert word == "importing"
     child = identify_process(int(pid))
-    assert child is None or gone_within(PATIENCE_S, [child])
+    try:
+        assert child is None or gone_within(PATIENCE_S, [child])
+    finally:
+        if child and is_alive(child):
+            os.kill(child.pid, signal.SIGKILL)

@@ -208,7 +208,7 @@ class FailoverWatch:
         argv = [sys.executable, "-m", _PROGRAM, "--release", str(code), *options]
         env = {**os.environ, "PYTHONPATH": str(code)}
         try:
-            # The pass logs into our file by itself: it lives on where our job ends before it.
+            # The pass writes to our log itself: it goes on when our job ends before it.
             result = run_program(
                 argv, _PASS_TIMEOUT_S, env=env, cwd=self.run.root, show_progress=True
             )

@@ -125,7 +125,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     silence.import_durations(json.loads(args.silence))
     passed = make_single_pass(run, release, clock, silence, watched=args.watched)
     told = {**passed._asdict(), "silence": silence.export_durations()}
-    print(json.dumps({**told, "wake_in_s": round(passed.wake_in_s, 1)}))
+    # Flushed here: if the sidecar has ended, Python would log a complaint about its closed pipe.
+    print(json.dumps({**told, "wake_in_s": round(passed.wake_in_s, 1)}), flush=True)
     return ExitCode.DONE
 
 
