@@ -118,8 +118,8 @@ def test_one_look_is_one_command(scheduler: SlurmScheduler, paper: ScriptedSlurm
     assert len(paper.heard) == 1
 
 
-def test_closed_partitions_are_asked_for_once_a_minute_and_only_while_a_job_waits(
-    scheduler: SlurmScheduler, paper: ScriptedSlurm, monkeypatch: pytest.MonkeyPatch
+def test_closed_partitions_are_asked_for_seldom_and_only_while_a_job_waits(
+    scheduler: SlurmScheduler, paper: ScriptedSlurm
 ) -> None:
     paper.says(squeue=(0, row(), ""), sinfo=(0, "gpu-linuxlab*|down|idle\n", ""))
     assert look(scheduler).closed == ""
@@ -128,7 +128,7 @@ def test_closed_partitions_are_asked_for_once_a_minute_and_only_while_a_job_wait
     assert closed == ["partition gpu-linuxlab is down"] * 3
     asked = "sinfo --noheader --all --format=%P|%a|%T"
     assert [line for line in paper.heard if line.startswith("sinfo")] == [asked]
-    monkeypatch.setattr("Daddy.cluster.orchestrator.slurm_scheduler._CLOSED_REUSED_S", 0.0)
+    scheduler.closed_reused_s = 0.0
     paper.says(sinfo=(1, "", "sinfo: error: Unable to contact slurm controller"))
     assert look(scheduler).closed == ""
     assert len([line for line in paper.heard if line.startswith("sinfo")]) == 2

@@ -71,7 +71,7 @@ def test_four_slots_are_filled_adopted_handed_over_and_drained(
 
 def test_a_new_run_name_keeps_the_fleet(cluster: Cluster, student: Student) -> None:
     """1. Jobs train. 2. The name changes. 3. A job is submitted. 4. The controller is replaced."""
-    student.wants(1200, max_running=2, time_limit="0:20:00")
+    student.wants(600, max_running=2, time_limit="0:10:00")
     assert student.says("start").returncode == 0
     assert until(lambda: student.training == 2 and len(ours(cluster)) == 4, 40)
     before = ours(cluster)
@@ -98,7 +98,7 @@ def test_an_empty_listing_at_exit_code_zero_ends_no_learner_that_beats(
     cluster: Cluster, student: Student
 ) -> None:
     """squeue lists nothing for longer than two listings take to prove a job gone."""
-    student.wants(1200, max_running=2, time_limit="0:20:00")
+    student.wants(600, max_running=2, time_limit="0:10:00")
     shim, real = student.config.parent / "bin", shutil.which("squeue", path=student.env["PATH"])
     shim.mkdir()
     (shim / "squeue").write_text(f'#!/bin/sh\n[ -e {shim}/blind ] || exec {real} "$@"\n')

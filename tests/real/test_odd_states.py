@@ -39,7 +39,7 @@ def said(student: Student, words: str) -> Callable[[], bool]:
 
 
 def test_commands_name_what_keeps_jobs_from_training(cluster: Cluster, student: Student) -> None:
-    student.wants(max_runtime_s=600, time_limit="0:20:00", max_running=4)
+    student.wants(max_runtime_s=540, time_limit="0:10:00", max_running=4)
     refused = cluster.run(
         "srun", "--time=5", "--mem=100M", "env", "-u", "DADDY_SITE", "-C", str(student.checkout),
         *(f"{name}={text}" for name, text in student.env.items() if name == "PYTHONPATH"),
@@ -90,7 +90,7 @@ def test_closed_partitions_are_told_while_jobs_wait_for_their_predecessors(
     both = ("gpu-linuxlab", "second")
     cluster.out("scontrol", "create", "partitionname=second", "nodes=ALL")
     try:
-        student.wants(max_runtime_s=600, time_limit="0:20:00", partition=list(both))
+        student.wants(max_runtime_s=540, time_limit="0:10:00", partition=list(both))
         assert student.says("start").returncode == 0
         assert until(lambda: student.training == 2, LONG_S)
         assert until(lambda: any(job["why"] == "Dependency" for job in student.sees()["waiting"]))

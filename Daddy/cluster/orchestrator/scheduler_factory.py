@@ -126,6 +126,7 @@ def make_scheduler(
             run=run,
             request=slurm_request(config),
             list_timeout_s=patience_s,
+            closed_reused_s=2 * config.controller.poll_seconds,
         )
     from Daddy.cluster.orchestrator.local_scheduler import LocalScheduler
 

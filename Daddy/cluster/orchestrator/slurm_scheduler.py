@@ -64,8 +64,6 @@ _LIMITS_TIMEOUT_S = 15.0
 """For all commands that read the site's limits: the first submissions wait for them."""
 _RESERVATIONS_REUSED_S = 600.0
 """Seconds before the maintenance reservations are read again."""
-_CLOSED_REUSED_S = 60.0
-"""Seconds before the states of partitions and nodes are read again."""
 _SACCT_TIMEOUT_S = 10.0
 _SACCT_PAUSE_S = 300.0
 """Seconds without calls of sacct after one failed, because each pass would wait for it."""
@@ -111,10 +109,12 @@ class SlurmScheduler:
         user_id: int | None = None,
         list_timeout_s: float | None = None,
         run: RunPaths | None = None,
+        closed_reused_s: float = 60.0,
     ) -> None:
         """Initialise; ``calls``: folder of call counts, ``request``: sbatch options of the jobs.
 
         ``run``: the run whose identity names the cluster that listings must come from.
+        ``closed_reused_s``: seconds before the states of partitions and nodes are read again.
         """
         self._run = run
         self._run_id = run_id
@@ -127,6 +127,7 @@ class SlurmScheduler:
         self._sacct_allowed_s = float("-inf")
         self._last_maintenance: tuple[float, float | None] = (float("-inf"), None)
         self._last_closed = (float("-inf"), "")
+        self.closed_reused_s = closed_reused_s
 
     def snapshot(self) -> QueueReading:
         """List the person's jobs: this run's in ``jobs``, all others in ``others``."""
@@ -209,7 +210,7 @@ class SlurmScheduler:
         if not any(job.state is JobState.PENDING for job in jobs):
             return ""
         read_s, closed = self._last_closed
-        if self._clock.monotonic() - read_s >= _CLOSED_REUSED_S:
+        if self._clock.monotonic() - read_s >= self.closed_reused_s:
             timeout_s = min(_SINFO_TIMEOUT_S, self._list_timeout_s)
             text = self.commands.read_output((*_STATES, f"--format={STATES}"), timeout_s)
             closed = printable_line(describe_closed(text or "", self._request))
