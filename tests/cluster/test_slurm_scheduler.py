@@ -12,6 +12,7 @@ import pytest
 
 from Daddy.cluster.orchestrator.action_types import Amend
 from Daddy.cluster.orchestrator.controller_types import Snapshot
+from Daddy.cluster.orchestrator.scheduler_factory import make_scheduler
 from Daddy.cluster.orchestrator.scheduler_interface import (
     JobRef,
     JobSpec,
@@ -28,7 +29,9 @@ from Daddy.cluster.orchestrator.slurm_scheduler import (
 from Daddy.cluster.orchestrator.slurm_squeue import FIELDS
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import SchedulerError
+from Daddy.core.run_paths import RunPaths
 from Daddy.core.run_subprocess import Completed
+from Daddy.core.settings import Config, ControllerSettings
 from tests.cluster.test_slurm_squeue import USUAL, line
 
 RUN, TOKEN = "slim_run-0fed50", "0123456789ab"
@@ -132,6 +135,16 @@ def test_closed_partitions_are_asked_for_seldom_and_only_while_a_job_waits(
     paper.says(sinfo=(1, "", "sinfo: error: Unable to contact slurm controller"))
     assert look(scheduler).closed == ""
     assert len([line for line in paper.heard if line.startswith("sinfo")]) == 2
+
+
+@pytest.mark.parametrize(("poll_s", "reused_s"), [(1.0, 2.0), (30.0, 60.0), (3600.0, 60.0)])
+def test_closed_partitions_are_read_again_after_two_polls_or_a_minute(
+    tmp_path: Path, poll_s: float, reused_s: float
+) -> None:
+    config = Config(run_dir=str(tmp_path), controller=ControllerSettings(poll_seconds=poll_s))
+    scheduler = make_scheduler("slurm", config, RunPaths(tmp_path), SystemClock())
+    assert isinstance(scheduler, SlurmScheduler)
+    assert scheduler.closed_reused_s == reused_s
 
 
 def test_reservations_are_asked_for_only_when_a_job_waits_for_one_and_then_seldom(

@@ -64,6 +64,8 @@ _LIMITS_TIMEOUT_S = 15.0
 """For all commands that read the site's limits: the first submissions wait for them."""
 _RESERVATIONS_REUSED_S = 600.0
 """Seconds before the maintenance reservations are read again."""
+LONGEST_CLOSED_REUSED_S = 60.0
+"""Most seconds before the states of partitions and nodes are read again."""
 _SACCT_TIMEOUT_S = 10.0
 _SACCT_PAUSE_S = 300.0
 """Seconds without calls of sacct after one failed, because each pass would wait for it."""
@@ -109,7 +111,7 @@ class SlurmScheduler:
         user_id: int | None = None,
         list_timeout_s: float | None = None,
         run: RunPaths | None = None,
-        closed_reused_s: float = 60.0,
+        closed_reused_s: float = LONGEST_CLOSED_REUSED_S,
     ) -> None:
         """Initialise; ``calls``: folder of call counts, ``request``: sbatch options of the jobs.
 
@@ -127,7 +129,7 @@ class SlurmScheduler:
         self._sacct_allowed_s = float("-inf")
         self._last_maintenance: tuple[float, float | None] = (float("-inf"), None)
         self._last_closed = (float("-inf"), "")
-        self.closed_reused_s = closed_reused_s
+        self.closed_reused_s = min(closed_reused_s, LONGEST_CLOSED_REUSED_S)
 
     def snapshot(self) -> QueueReading:
         """List the person's jobs: this run's in ``jobs``, all others in ``others``."""
