@@ -154,6 +154,32 @@ def append_line(path: Path, text: str, *, durable: bool = False) -> None:
         os.close(descriptor)
 
 
+def append_at(path: Path, size: int, data: bytes) -> None:
+    """Append ``data`` durably to a file of ``size`` bytes, 0 also for a file that is not there.
+
+    OSError leaves the file as it was. FileError if it has another size: another process wrote it.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    try:
+        if (found := os.fstat(descriptor).st_size) != size:
+            raise FileError(
+                f"{path} has {found} bytes, not {size}", "end the other process that writes it"
+            )
+        with _naming(path):
+            try:
+                if os.write(descriptor, data) < len(data):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                os.fsync(descriptor)
+            except OSError:
+                os.ftruncate(descriptor, size)
+                raise
+    finally:
+        os.close(descriptor)
+    if not size:
+        sync_folder(path.parent)
+
+
 def _chunks(descriptor: int, limit: int) -> Iterator[bytes]:
     """Yield at most ``limit`` bytes in chunks: no buffer of ``limit`` bytes is allocated."""
     while limit and (chunk := os.read(descriptor, min(limit, _CHUNK))):

@@ -43,6 +43,7 @@ ADAPTERS = {
         "Daddy/weights/lineage_plot.py",
         "scripts/*.py",
     ],
+    "optuna": ["Daddy/search/study.py"],
     "daytona": ["Daddy/sandbox/daytona_backend.py"],
     "subprocess": ["Daddy/core/run_subprocess.py", "scripts/*.py"],
 }

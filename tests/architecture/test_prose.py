@@ -15,8 +15,10 @@ HELP = {"help", "description", "epilog"}
 MODULES_A_NAME = 3
 OF_LIBRARIES = {
     "close", "reset", "step", "run", "write", "read", "wait", "send", "load", "update", "add",
+    "report",
 }  # fmt: skip
-"""Methods of files, environments, sockets, threads and torch modules, which ours stand in for."""
+"""Methods of files, environments, sockets, threads, torch modules and trials of Optuna, which ours
+stand in for."""
 OF_ENTRIES = {"main", "cli", "make_parser"}
 
 
