@@ -5,7 +5,6 @@ A space is written as JSON: setting → ``{"low", "high", "log"}`` or ``{"choice
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, get_args
 
 from pydantic import ValidationError
@@ -128,17 +127,28 @@ def _permitted(key: str, value: object) -> Value:
     return valid
 
 
-_POLICY_GRADIENT: Space = MappingProxyType(
-    {
-        "training.learning_rate": Range(1e-4, 1e-2, log=True),
-        "training.entropy": Range(1e-4, 0.1, log=True),
-        "training.gamma": Range(0.9, 0.999),
-        "training.gae_lambda": Range(0.8, 1.0),
+DEFAULT_SPACES: Mapping[str, Space] = {
+    "cartpole": {
         "training.clip": Range(0.1, 0.4),
+        "training.entropy": Range(1e-4, 0.1, log=True),
+        "training.gae_lambda": Range(0.8, 1.0),
+        "training.gamma": Range(0.95, 0.999),
+        "training.horizon": Choices((64, 128, 256)),
+        "training.learning_rate": Range(1e-4, 1e-2, log=True),
         "training.update_epochs": Range(1, 10, integer=True),
-    }
-)
-DEFAULT_SPACES: Mapping[str, Space] = MappingProxyType(
-    {"cartpole": _POLICY_GRADIENT, "pokemon_red": _POLICY_GRADIENT}
-)
-"""Workload → the space of a sweep that names none."""
+    },
+    "pokemon_red": {
+        "training.clip": Range(0.1, 0.3),
+        "training.entropy": Range(1e-3, 0.1, log=True),
+        "training.gae_lambda": Range(0.9, 0.99),
+        "training.gamma": Range(0.98, 0.9995),
+        "training.horizon": Choices((64, 128, 256)),
+        "training.learning_rate": Range(3e-5, 3e-3, log=True),
+        "training.update_epochs": Range(1, 6, integer=True),
+    },
+}
+"""Workload → the space of a sweep that names none.
+
+Each horizon has room for a minibatch of the default size, also with a single environment, and is a
+multiple of the default ``training.bptt``.
+"""

@@ -282,7 +282,7 @@ def _sampler(plan: StudyPlan, seed: int) -> Any:
     if plan.sampler == "gp":
         return optuna.samplers.GPSampler(seed=seed, n_startup_trials=STARTUP_TRIALS)
     return optuna.samplers.TPESampler(
-        seed=seed, n_startup_trials=STARTUP_TRIALS, multivariate=True, constant_liar=True
+        seed=seed, n_startup_trials=STARTUP_TRIALS, multivariate=False, constant_liar=True
     )
 
 
