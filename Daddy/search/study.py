@@ -77,14 +77,16 @@ class Study:
                 f"the sweep in {journal.parent} has {changed}",
                 "continue it as it began, or give the new sweep another name",
             )
+        if found:  # create_study would add a line at each start
+            self._study = optuna.load_study(study_name=_NAME, storage=self._storage)
+            return
         self._study = optuna.create_study(
             storage=self._storage,
             study_name=_NAME,
             directions=[_DIRECTIONS[name] for name in plan.objectives],
             load_if_exists=True,
         )
-        if not found:
-            self._study.set_user_attr("plan", plan_to_json(plan))
+        self._study.set_user_attr("plan", plan_to_json(plan))
 
     def ask(self, run_id: str) -> Trial:
         """Return a new trial: a repetition that waits, else settings that the sampler suggests."""
