@@ -40,7 +40,7 @@ with needs_extra("search"):
 optuna.logging.set_verbosity(optuna.logging.ERROR)
 
 JOURNAL_BYTES = 1 << 28
-"""Largest journal that is read; 100,000 trials have half of that."""
+"""Largest journal that is read; 100,000 trials take 180 MB."""
 STARTUP_TRIALS = 10
 """Complete trials before a sampler follows its model: they are drawn at random."""
 PRUNE_FROM = 5
