@@ -49,7 +49,6 @@ IMPORTANCE_FROM = 8
 """Complete trials from which the importance of a setting is estimated."""
 _BEST_TRIALS = 5
 """Trials that count as the best for it, as Optuna recommends; at most half of all."""
-_NAME = "sweep"
 _DIRECTIONS = {"score": "maximize", "cost": "minimize"}
 _STATES = {
     TrialState.RUNNING: "running",
@@ -78,13 +77,13 @@ class Study:
                 "continue it as it began, or give the new sweep another name",
             )
         if found:  # create_study would add a line at each start
-            self._study = optuna.load_study(study_name=_NAME, storage=self._storage)
+            self._study = optuna.load_study(study_name=_name(plan), storage=self._storage)
             return
         self._study = optuna.create_study(
             storage=self._storage,
-            study_name=_NAME,
+            study_name=_name(plan),
             directions=[_DIRECTIONS[name] for name in plan.objectives],
-            load_if_exists=True,
+            load_if_exists=True,  # killed here, a process left a study without a plan
         )
         self._study.set_user_attr("plan", plan_to_json(plan))
 
@@ -137,7 +136,7 @@ class Study:
         return bool(median.prune(self._study, self._trial(number)))
 
     def prune(self, number: int) -> None:
-        """End a running trial early; the sampler learns from its last reported score."""
+        """End a running trial early; of the samplers TPE learns from its last reported score."""
         self._study.tell(number, state=TrialState.PRUNED)
 
     def trials(self) -> list[Trial]:
@@ -145,7 +144,7 @@ class Study:
         return _trials(self._study)
 
     def _id(self, number: int) -> int:
-        study = self._storage.get_study_id_from_name(_NAME)
+        study = self._storage.get_study_id_from_name(_name(self._plan))
         return int(self._storage.get_trial_id_from_study_id_trial_number(study, number))
 
     def _trial(self, number: int) -> Any:
@@ -216,9 +215,10 @@ def _open(lines: _JournalFile) -> tuple[Any, StudyPlan | None]:
     try:
         storage = JournalStorage(lines)
         for study in storage.get_all_studies():
-            if study.study_name == _NAME and "plan" in study.user_attrs:
-                _trials(optuna.load_study(study_name=_NAME, storage=storage))
-                return storage, plan_from_json(study.user_attrs["plan"])
+            if "plan" in study.user_attrs:
+                plan = plan_from_json(study.user_attrs["plan"])
+                _trials(optuna.load_study(study_name=_name(plan), storage=storage))
+                return storage, plan
     except (
         AssertionError,
         AttributeError,
@@ -235,7 +235,12 @@ def _read(journal: Path) -> tuple[StudyPlan, Any]:
     storage, plan = _open(_JournalFile(journal))
     if plan is None:
         raise FileError(f"there is no study in {journal}", "begin the sweep, or name another one")
-    return plan, optuna.load_study(study_name=_NAME, storage=storage)
+    return plan, optuna.load_study(study_name=_name(plan), storage=storage)
+
+
+def _name(plan: StudyPlan) -> str:
+    """Return the study's name in the journal; studies of one name have the same objectives."""
+    return ",".join(plan.objectives)
 
 
 def _trials(study: Any) -> list[Trial]:

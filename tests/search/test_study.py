@@ -181,6 +181,9 @@ def test_every_beginning_of_a_journal_can_be_continued(tmp_path: Path) -> None:
         trials = Study(path, plan()).trials()
         assert [len(trial.settings) for trial in trials] == [3] * len(trials)
         assert Study(path, plan()).ask("s.r.9").number == len(trials)
+    path.write_bytes(lines[0])
+    alone = Study(path, plan(objectives=("score",)))
+    alone.tell(alone.ask("s.r.1").number, (1.0,))
 
 
 @pytest.mark.parametrize(
