@@ -151,6 +151,15 @@ def signal_process(process_id: ProcessId, number: int) -> bool:
     return False
 
 
+def signal_descendants(pid: int, number: int) -> bool:
+    """Send a signal (0: none) to each process below ``pid``; return False if there is none."""
+    family = _family(pid)[1:]
+    for process in family:
+        with contextlib.suppress(psutil.Error):
+            process.send_signal(number)
+    return bool(family)
+
+
 def _family(pid: int) -> list[psutil.Process]:
     try:
         parent = psutil.Process(pid)

@@ -205,6 +205,23 @@ def spawn_in_session(argv: Sequence[str], keep_open: Sequence[int]) -> Child:
     return Child(popen)
 
 
+def spawn_with_output(argv: Sequence[str], output: int) -> Child:
+    """Start ``argv`` in a session of its own with both outputs in the descriptor ``output``.
+
+    Raises ProgramMissingError.
+    """
+    with _installed(argv):
+        return Child(
+            subprocess.Popen(
+                list(argv),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+        )
+
+
 class ConnectedChild(Child):
     """A child whose stdin and stdout are one socket; keeps the last 40 lines of its stderr."""
 

@@ -62,7 +62,8 @@ MAX_ANSWERING = 128
 """Connections with a complete request, which wait for the disk."""
 FIELD_LENGTH = 256
 _FIELDS = ("project", "entity", "wandb_sweep_id")
-_NAMES = frozenset({"127.0.0.1", "localhost", "[::1]"})
+_NAMES = frozenset({"127.0.0.1", "localhost", "[::1]", "metta-dummy-api"})
+"""The last is this machine's name among the nodes of :mod:`Daddy.search.node_plan`."""
 _ROUTE = re.compile(r"/sweeps/([^/?#]*)(/create_sweep|/runs/next|)")
 _LENGTH = re.compile(r"[0-9]{1,9}")
 Answer = tuple[HTTPStatus, Mapping[str, Any]]

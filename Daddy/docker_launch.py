@@ -1,0 +1,207 @@
+"""Entry: two nodes and the coordinator of sweeps in one private network, without Docker or root.
+
+``python -m Daddy.docker_launch start`` begins them, and they stay until ``stop`` or for 12 hours.
+``run -- COMMAND`` runs a command on the master, with ``--nodes 2`` on the worker too.
+"""
+
+import argparse
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from Daddy.core.arguments import ArgumentParser, whole_number
+from Daddy.core.clock import Clock, SystemClock
+from Daddy.core.entry_point import run_entry
+from Daddy.core.errors import ExitCode, NetworkError, SandboxError, UsageError
+from Daddy.core.humanize import format_age, format_span
+from Daddy.core.loopback import listen_on_loopback
+from Daddy.core.run_subprocess import Child, run_command, spawn_child
+from Daddy.sandbox.backend_facts import read_backend_facts
+from Daddy.sandbox.choose_backend import install_hint
+from Daddy.search.node_plan import API_PORTS, NODES, RANKS, find_node
+from Daddy.search.node_supervisor import add_node_flags
+from Daddy.search.nodes import (
+    argv_in_node,
+    node_paths,
+    open_shell,
+    print_logs,
+    read_nodes,
+    run_on_nodes,
+    stop_nodes,
+)
+
+_HEALTHY_S = 60.0
+_PROGRESS_S = 2.0
+_POLL_S = 0.05
+_ASK = (
+    "import http.client as c; a = c.HTTPConnection('127.0.0.1', {port}, timeout=5); "
+    "a.request('GET', '/health'); raise SystemExit(a.getresponse().status != 200)"
+)
+_NEXT = """next:
+  ./devops/docker_launch.py status
+  ./devops/docker_launch.py run --nodes 2 -- hostname
+  ./devops/docker_launch.py shell | logs | stop"""
+
+
+def make_parser() -> ArgumentParser:
+    """Return the parser of the command line."""
+    parser = ArgumentParser(prog="docker_launch", description="Run two nodes on this machine.")
+    parser.add_argument("--run-dir", type=Path, default=Path("runs"), help="folder of runs (runs)")
+    commands = parser.add_subparsers(dest="command", required=True)
+    add_node_flags(commands.add_parser("start", help="begin the nodes, and wait until they work"))
+    commands.add_parser("status", help="print the state of each node")
+    run = commands.add_parser("run", help="run a command on the master, or on both nodes")
+    run.add_argument("--nodes", type=whole_number(1, len(RANKS)), default=1, help="nodes (1)")
+    run.add_argument("argv", nargs=argparse.REMAINDER, help="the command, after --")
+    shell = commands.add_parser("shell", help="open a shell in a node")
+    shell.add_argument("node", nargs="?", default="master", help="node (master)")
+    shell.add_argument("-c", dest="text", metavar="COMMAND", help="run this, and open no shell")
+    logs = commands.add_parser("logs", help="print the logs")
+    logs.add_argument("node", nargs="?", help="node (all)")
+    commands.add_parser("stop", help="end the nodes and all that runs in them")
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exit codes: 2 usage, 3 not running, 8 ports, 12 not confined; ``status`` 20, 21."""
+    args = make_parser().parse_args(argv)
+    args.run_dir = args.run_dir.resolve()
+    return _COMMANDS[args.command](args, SystemClock())
+
+
+def start(args: argparse.Namespace, clock: Clock) -> int:
+    """Begin the nodes if they do not run, and return once they answer.
+
+    ConfigError for settings, NetworkError for ports, SandboxError if nothing confines.
+    """
+    if state := read_nodes(args.run_dir):
+        print(f"the nodes run already (pid {state.supervisor.pid}, network {state.network})")
+        return ExitCode.DONE
+    _require_programs()
+    if args.network == "host":
+        for port in API_PORTS:
+            for listener in listen_on_loopback(port, 1, "--network none", "another coordinator?"):
+                listener.close()
+    supervisor = _spawn_supervisor(args)
+    try:
+        code = _await_health(args.run_dir, supervisor, clock)
+    except BaseException:
+        supervisor.signal(signal.SIGTERM)
+        raise
+    if code == ExitCode.DONE:
+        _print_state(args.run_dir, clock)
+        print(_NEXT)
+    return code
+
+
+def _require_programs() -> None:
+    """Print the programs by which nodes are made. SandboxError if one is missing."""
+    facts = read_backend_facts()
+    if not facts.works("bubblewrap"):
+        why, line = install_hint(facts)
+        raise SandboxError(f"nothing on this machine confines nodes: {why}", line)
+    for program in ("nsenter", "setpriv", "setsid"):
+        if not shutil.which(program):
+            raise SandboxError(f"{program} is not installed", "sudo apt-get install util-linux")
+    print(f"found {facts.bwrap}, nsenter, Python {sys.version.partition(' ')[0]}")
+
+
+def _spawn_supervisor(args: argparse.Namespace) -> Child:
+    paths = node_paths(args.run_dir)
+    paths.root.mkdir(parents=True, exist_ok=True)
+    log = paths.supervisor_log
+    log.unlink(missing_ok=True)
+    argv = [sys.executable, "-m", "Daddy.search.node_supervisor", "--run-dir", str(args.run_dir)]
+    argv += ["--network", args.network, "--hours", str(args.hours)]
+    argv += ["--no-credentials"] if args.no_credentials else []
+    return spawn_child(argv, stdout=log, stderr=log, env=os.environ, cwd=Path.cwd())
+
+
+def _await_health(run_dir: Path, supervisor: Child, clock: Clock) -> int:
+    """Wait until each node reaches the coordinator; return the supervisor's code if it has ended.
+
+    NetworkError if the coordinator does not answer in time.
+    """
+    begun = told = clock.monotonic()
+    log = node_paths(run_dir).supervisor_log
+    while not _is_healthy(run_dir, clock):
+        if supervisor.wait(_POLL_S):
+            print(log.read_text().strip(), file=sys.stderr)
+            return supervisor.exit_code or ExitCode.NOT_CONFINED
+        now = clock.monotonic()
+        if now - told > _PROGRESS_S:
+            told = now
+            print(f"waiting for the coordinator: {format_span(now - begun)}", flush=True)
+        if now - begun > _HEALTHY_S:
+            raise NetworkError("the coordinator does not answer", f"read {log.parent / 'api.log'}")
+    return ExitCode.DONE
+
+
+def _is_healthy(run_dir: Path, clock: Clock) -> bool:
+    """Ask the coordinator from both ranks, each at another of its ports."""
+    state = read_nodes(run_dir)
+    if state is None or not all(map(state.process, NODES)):
+        return False
+    for node, port in zip(RANKS, API_PORTS, strict=True):
+        ask = [sys.executable, "-c", _ASK.format(port=port)]
+        if run_command(argv_in_node(run_dir, node, ask, clock), _HEALTHY_S).returncode:
+            return False
+    return True
+
+
+def _status(args: argparse.Namespace, clock: Clock) -> int:
+    """Print the state; 20 if a node is missing, 21 if nothing runs."""
+    return _print_state(args.run_dir, clock)
+
+
+def _print_state(run_dir: Path, clock: Clock) -> int:
+    state, now = read_nodes(run_dir), clock.now()
+    processes = [state.process(node) if state else None for node in NODES]
+    for node, process in zip(NODES, processes, strict=True):
+        age = f"running {format_age(now - process.created)}" if process else "not running"
+        rank = "api" if node.rank is None else f"rank {node.rank}"
+        print(f"{node.name:<20}{age:<18}{rank:<8}{node.address}")
+    if state is None:
+        return ExitCode.DOWN
+    print(f"network {state.network}; they end in {format_span(state.ends - now)}")
+    print(f"credentials, read-only: {' '.join(state.credentials) or 'none'}")
+    return ExitCode.DONE if all(processes) else ExitCode.DEGRADED
+
+
+def _run(args: argparse.Namespace, clock: Clock) -> int:
+    argv = args.argv[1:] if args.argv[:1] == ["--"] else args.argv
+    if not argv:
+        raise UsageError("run needs a command", "type it after --: run --nodes 2 -- hostname")
+    return run_on_nodes(args.run_dir, argv, args.nodes, clock)
+
+
+def _shell(args: argparse.Namespace, clock: Clock) -> int:
+    return open_shell(args.run_dir, find_node(args.node), args.text, clock)
+
+
+def _logs(args: argparse.Namespace, _clock: Clock) -> int:
+    print_logs(args.run_dir, [find_node(args.node)] if args.node else NODES)
+    return ExitCode.DONE
+
+
+def _stop(args: argparse.Namespace, clock: Clock) -> int:
+    stopped = stop_nodes(args.run_dir, clock)
+    print("stopped" if stopped else "the nodes do not run")
+    return ExitCode.DONE
+
+
+_COMMANDS: dict[str, Callable[[argparse.Namespace, Clock], int]] = {
+    "start": start,
+    "status": _status,
+    "run": _run,
+    "shell": _shell,
+    "logs": _logs,
+    "stop": _stop,
+}
+
+
+if __name__ == "__main__":
+    raise SystemExit(run_entry(main, private=True))
