@@ -10,12 +10,13 @@ import shutil
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from Daddy.core.arguments import ArgumentParser, whole_number
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.entry_point import run_entry
-from Daddy.core.errors import ExitCode, NetworkError, SandboxError, UsageError
+from Daddy.core.errors import ConfigError, ExitCode, NetworkError, SandboxError, UsageError
 from Daddy.core.humanize import format_age, format_span
 from Daddy.core.loopback import listen_on_loopback
 from Daddy.core.run_subprocess import Child, run_command, spawn_child
@@ -92,7 +93,7 @@ def start(args: argparse.Namespace, clock: Clock) -> int:
         supervisor.signal(signal.SIGTERM)
         raise
     if code == ExitCode.DONE:
-        _print_state(args.run_dir, clock)
+        _status(args, clock)
         print(_NEXT)
     return code
 
@@ -103,7 +104,7 @@ def _require_programs() -> None:
     if not facts.works("bubblewrap"):
         why, line = install_hint(facts)
         raise SandboxError(f"nothing on this machine confines nodes: {why}", line)
-    for program in ("nsenter", "setpriv", "setsid"):
+    for program in ("nsenter", "setpriv", "setsid", "script"):
         if not shutil.which(program):
             raise SandboxError(f"{program} is not installed", "sudo apt-get install util-linux")
     print(f"found {facts.bwrap}, nsenter, Python {sys.version.partition(' ')[0]}")
@@ -145,20 +146,18 @@ def _is_healthy(run_dir: Path, clock: Clock) -> bool:
     state = read_nodes(run_dir)
     if state is None or not all(map(state.process, NODES)):
         return False
-    for node, port in zip(RANKS, API_PORTS, strict=True):
-        ask = [sys.executable, "-c", _ASK.format(port=port)]
-        if run_command(argv_in_node(run_dir, node, ask, clock), _HEALTHY_S).returncode:
-            return False
-    return True
+    asked = [(node, _ASK.format(port=port)) for node, port in zip(RANKS, API_PORTS, strict=True)]
+    with suppress(ConfigError, SandboxError):  # they ended just now: the supervisor's log says why
+        argvs = [
+            argv_in_node(run_dir, node, [sys.executable, "-c", ask], clock) for node, ask in asked
+        ]
+        return not any(run_command(argv, _HEALTHY_S).returncode for argv in argvs)
+    return False
 
 
 def _status(args: argparse.Namespace, clock: Clock) -> int:
-    """Print the state; 20 if a node is missing, 21 if nothing runs."""
-    return _print_state(args.run_dir, clock)
-
-
-def _print_state(run_dir: Path, clock: Clock) -> int:
-    state, now = read_nodes(run_dir), clock.now()
+    """Print the state; return 20 if a node is missing, 21 if nothing runs."""
+    state, now = read_nodes(args.run_dir), clock.now()
     processes = [state.process(node) if state else None for node in NODES]
     for node, process in zip(NODES, processes, strict=True):
         age = f"running {format_age(now - process.created)}" if process else "not running"

@@ -131,10 +131,8 @@ class Supervisor:
         self._spawn("network", argv, self._paths.supervisor_log)
         trial = run_command(self._argv(NODES[0], None, ["true"]), _TRIAL_S, die_with_us=True)
         if trial.returncode:
-            raise SandboxError(
-                f"a node cannot be begun: {printable_line(trial.stderr.strip())}",
-                _PROBE,
-            )
+            said = printable_line(trial.stderr.strip())
+            raise SandboxError(f"a node cannot be begun: {said}", _PROBE)
 
     def _keep(self) -> None:
         """Begin each node that does not run, a pause after its end."""
@@ -145,7 +143,7 @@ class Supervisor:
             child = self._children.get(node.name)
             if child and child.wait(0):
                 print(f"{node.name} ended by {child.exit_code}: begun again", flush=True)
-                del self._children[node.name]
+                del self._children[node.name], self._pids[node.name]
                 self._due[node.name] = now + _PAUSE_S
             elif child is None and now >= self._due.get(node.name, now):
                 self._begin(node)
