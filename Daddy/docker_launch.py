@@ -73,7 +73,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return _COMMANDS[args.command](args, SystemClock())
 
 
-def start(args: argparse.Namespace, clock: Clock) -> int:
+def start_nodes(args: argparse.Namespace, clock: Clock) -> int:
     """Begin the nodes if they do not run, and return once they answer.
 
     ConfigError for settings, NetworkError for ports, SandboxError if nothing confines.
@@ -193,7 +193,7 @@ def _stop(args: argparse.Namespace, clock: Clock) -> int:
 
 
 _COMMANDS: dict[str, Callable[[argparse.Namespace, Clock], int]] = {
-    "start": start,
+    "start": start_nodes,
     "status": _status,
     "run": _run,
     "shell": _shell,

@@ -80,10 +80,10 @@ MEANINGS: dict[ExitCode, tuple[str, str]] = {
         "read the sentence at its end; run it again",
     ),
     ExitCode.DEGRADED: (
-        "`status`: slots do not train, no job can start, no controller is alive; paused, stopping",
+        "`status`: a slot is idle, no job can start, no controller or node runs; paused, stopping",
         "read the reasons",
     ),
-    ExitCode.DOWN: ("`status`: no controller, no job", "`start`"),
+    ExitCode.DOWN: ("`status`: no controller, no job; no nodes", "`start`"),
     ExitCode.UNKNOWN: (
         "`status`: the scheduler does not answer",
         "the last known state is shown",

@@ -111,7 +111,7 @@ class Supervisor:
         self._pids: dict[str, int] = {}
         self._due: dict[str, float] = {}
 
-    def serve(self, stop: threading.Event) -> str:
+    def keep_nodes(self, stop: threading.Event) -> str:
         """Keep the nodes; return the reason of their end. SandboxError if they cannot be begun."""
         try:
             self._begin_network()
@@ -229,7 +229,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             paths.log(node).unlink(missing_ok=True)
         write_atomic(paths.hosts, hosts_text().encode(), durable=False)
         ends = clock.now() + args.hours * 3600
-        reason = Supervisor(files, args.network, lease, clock, ends).serve(stop)
+        reason = Supervisor(files, args.network, lease, clock, ends).keep_nodes(stop)
         print(reason, flush=True)
     finally:
         lease.release("ended")
