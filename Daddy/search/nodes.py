@@ -110,13 +110,6 @@ def read_nodes(run_dir: Path) -> NodesState | None:
     )
 
 
-def require_nodes(run_dir: Path) -> NodesState:
-    """Return the state. ConfigError if no supervisor runs."""
-    if state := read_nodes(run_dir):
-        return state
-    raise ConfigError(f"the nodes of {run_dir} do not run", f"start them: {START}")
-
-
 def await_node(run_dir: Path, node: Node, clock: Clock) -> int:
     """Return the pid of a node's first process, also if the node is just begun again.
 
@@ -124,7 +117,10 @@ def await_node(run_dir: Path, node: Node, clock: Clock) -> int:
     """
     deadline = clock.monotonic() + _BACK_S
     while clock.monotonic() < deadline:
-        if process := require_nodes(run_dir).process(node):
+        state = read_nodes(run_dir)
+        if state is None:
+            raise ConfigError(f"the nodes of {run_dir} do not run", f"start them: {START}")
+        if process := state.process(node):
             return process.pid
         clock.wait(threading.Event(), _POLL_S)
     raise SandboxError(f"{node.name} has ended and does not come back", f"read {run_dir}/nodes")
@@ -183,7 +179,8 @@ def run_on_nodes(run_dir: Path, argv: Sequence[str], nodes: int, clock: Clock) -
     Output goes to our stdout, with the node's name where there are several, and into the nodes'
     logs. SIGINT and SIGTERM are passed on. When rank 0's command has ended the others get SIGTERM,
     and their end by it counts as 0. Another rank that was killed is started again, three times at
-    most. Call it in the main thread. ConfigError if the nodes do not run, SandboxError.
+    most. A process that a command leaves behind goes on until the nodes end. Call it in the main
+    thread. ConfigError if the nodes do not run, SandboxError.
     """
     events = {number: event_on_signals(number) for number in (signal.SIGINT, signal.SIGTERM)}
     commands = [_RankCommand(run_dir, node, argv, nodes, clock) for node in RANKS[:nodes]]

@@ -2,7 +2,6 @@
 
 import json
 import os
-import pty
 import signal
 import subprocess
 import sys
@@ -213,17 +212,16 @@ def test_a_shell_takes_a_command_a_script_or_a_terminal(launch: Launch, home: Pa
     assert launch("shell", "worker", "-c", "exit 7").returncode == 7
     script = launch("shell", stdin=None, input="hostname; exit 8")
     assert (script.stdout, script.returncode) == ("metta-sweep-master\n", 8)
-    pid, terminal = pty.fork()
-    if pid == 0:
-        os.execv(sys.executable, [*LAUNCH, "--run-dir", str(home / "runs"), "shell", "worker"])
-    os.write(terminal, b"exec bash -ic 'test -t 0 && kill -0 $$ && exit 9'\n")
-    with os.fdopen(terminal, "rb", buffering=0) as screen:
-        while True:
-            try:
-                screen.read(4096)
-            except OSError:  # the end of a terminal
-                break
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 9
+    terminal, inner = os.openpty()
+    typed = [*LAUNCH, "--run-dir", str(home / "runs"), "shell", "worker"]
+    with subprocess.Popen(typed, stdin=inner, stdout=inner, stderr=inner) as shell:
+        os.close(inner)
+        screen = b""
+        while b"#" not in screen:
+            screen += os.read(terminal, 4096)
+        os.write(terminal, b"test -t 1 && exit 9\n")
+        assert shell.wait(PATIENCE_S) == 9
+    os.close(terminal)
 
 
 def test_a_supervisor_that_is_killed_leaves_nothing_and_stop_works_twice(
