@@ -22,6 +22,7 @@ from Daddy.core.clock import SystemClock
 from Daddy.core.entry_point import run_entry
 from Daddy.core.environment_files import describe_purge
 from Daddy.core.errors import ConfigError, DaddyError, ExitCode
+from Daddy.core.host_and_processes import tree_cpu_seconds
 from Daddy.core.job_environment import SLOT, StartupTimer, read_job
 from Daddy.core.load_config import load_config, run_paths, shared_paths
 from Daddy.core.log_setup import add_log_flags, log_to
@@ -160,10 +161,17 @@ def _learn(attempt: JobAttempt, slot: HeldSlot, events: AttemptEventLog) -> Trai
         parts = assemble(config, workload, around, ahead)
         closing.callback(parts.vector.close)
         closing.callback(parts.board.close)
-        outcome = train(parts)
+        outcome = _record_cost(events, train(parts))
         exchange.leave_fleet(outcome.reason)
         _log_line(attempt)(console.summary_line(outcome.reason))
         return outcome
+
+
+def _record_cost(events: AttemptEventLog, outcome: TrainingOutcome) -> TrainingOutcome:
+    """Write the CPU seconds, while the environments' processes still count; return `outcome`."""
+    cost = {"result": "training", "cpu_seconds": round(tree_cpu_seconds(), 2)}
+    events.write("result", outcome.step, cost)
+    return outcome
 
 
 def _group(attempt: JobAttempt) -> ProcessGroup:

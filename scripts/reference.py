@@ -42,7 +42,7 @@ MEANINGS: dict[ExitCode, tuple[str, str]] = {
         "check with `squeue`, try again",
     ),
     ExitCode.CONTROLLER_ALIVE: (
-        "another controller holds this run and cannot do this (its executor or mode differs)",
+        "another controller holds this run and cannot do this; another process drives this sweep",
         "use `status`, or `stop` it",
     ),
     ExitCode.WEIGHTS: ("shared weights are missing, damaged or refused", "pull again"),

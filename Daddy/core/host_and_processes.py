@@ -168,6 +168,17 @@ def _family(pid: int) -> list[psutil.Process]:
         return []
 
 
+def tree_cpu_seconds() -> float:
+    """Return the CPU seconds of this process, its living descendants and its ended children."""
+    total = 0.0
+    for process in _family(os.getpid()):
+        with contextlib.suppress(psutil.Error):
+            times = process.cpu_times()
+            total += times.user + times.system
+            total += getattr(times, "children_user", 0.0) + getattr(times, "children_system", 0.0)
+    return total
+
+
 def terminate_tree(process_id: ProcessId, grace_s: float) -> None:
     """End a process and its descendants: SIGTERM, ``grace_s`` seconds later SIGKILL."""
     if _process(process_id) is None:

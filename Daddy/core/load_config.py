@@ -8,7 +8,7 @@ unknown key with the nearest valid one.
 
 import difflib
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -90,9 +90,20 @@ def with_values(config: Config, values: Mapping[str, object], source: str) -> Co
     return _check(_unflatten({**given, **values}), source)
 
 
+def unusual_settings(config: Config, kept: Collection[str], left_out: Collection[str]) -> Settings:
+    """Return, as in a config file, the settings in ``kept`` and those that differ from defaults.
+
+    All by dotted key; ``left_out`` wins.
+    """
+    usual = _flatten(Config().model_dump(mode="json"))
+    given = _flatten(config.model_dump(mode="json"))
+    named = {key for key in given if key in kept or given[key] != usual[key]}
+    return _unflatten({key: given[key] for key in given if key in named.difference(left_out)})
+
+
 def load_release_config(path: Path) -> Config:
     """Return a release's merged configuration, without keys that no longer exist. ConfigError."""
-    flat = _flatten(_read(path, "config file"))
+    flat = _flatten(read_settings_file(path, "config file"))
     valid = {
         key: value
         for key, value in flat.items()
@@ -131,7 +142,8 @@ def valid_keys(model: type[BaseModel] = Config, prefix: str = "") -> Iterator[st
             yield f"{prefix}{name}"
 
 
-def _read(path: Path, kind: str) -> Settings:
+def read_settings_file(path: Path, kind: str) -> Settings:
+    """Return a file of settings; ``kind`` names it in errors. ConfigError."""
     try:
         return read_json(path)
     except FileNotFoundError:
@@ -145,7 +157,7 @@ def _read_site(name: str) -> Settings:
     if not (SITES / f"{name}.json").exists():
         fix = f"use one of: {', '.join(known)}{did_you_mean(name, known)}"
         raise ConfigError(f"there is no site profile at {SITES / name}.json", fix)
-    return _read(SITES / f"{name}.json", "site profile")
+    return read_settings_file(SITES / f"{name}.json", "site profile")
 
 
 def _read_config(path: Path) -> Settings:
@@ -153,7 +165,7 @@ def _read_config(path: Path) -> Settings:
 
     Other lines of that file do not matter: people write their partition and ROM into it.
     """
-    settings = _flatten(_read(path, "config file"))
+    settings = _flatten(read_settings_file(path, "config file"))
     if path.resolve() != DEFAULT_CONFIG:
         return settings
     return {key: value for key, value in settings.items() if SHIPPED_VALUES.get(key) != value}

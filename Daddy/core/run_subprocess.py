@@ -180,8 +180,12 @@ def spawn_child(
     env: Mapping[str, str],
     cwd: Path,
     keep_open: Sequence[int] = (),
+    die_with_us: bool = False,
 ) -> Child:
-    """Start ``argv``, append outputs to the files, pass ``keep_open`` on. OSError on failure."""
+    """Start ``argv``, append outputs to the files, pass ``keep_open`` on. OSError on failure.
+
+    With ``die_with_us`` the kernel kills the child when this thread dies (Linux).
+    """
     with stdout.open("ab") as out, stderr.open("ab") as err:
         popen = subprocess.Popen(
             list(argv),
@@ -192,6 +196,7 @@ def spawn_child(
             cwd=cwd,
             start_new_session=True,
             pass_fds=tuple(keep_open),
+            preexec_fn=parent_death_hook(os.getpid()) if die_with_us else None,  # noqa: PLW1509
         )
     return Child(popen)
 

@@ -26,7 +26,8 @@ def make_table(
         for place, head in enumerate(heads)
         if head not in expendable or any(line[place] for line in lines)
     ]
-    widths = [max([len(heads[place]), *(line[place].cell_len for line in lines)]) for place in used]
+    broad = [max(map(len, head.split("\n"))) for head in heads]
+    widths = [max([broad[place], *(line[place].cell_len for line in lines)]) for place in used]
     fits = kept_columns([heads[place] for place in used], widths, width, expendable)
     kept = [used[place] for place in fits]
     table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="dim")

@@ -161,13 +161,13 @@ def importance(journal: Path) -> Mapping[str, Mapping[str, float]]:
     """Return objective → setting → share of its influence, most first (PED-ANOVA). FileError.
 
     The influence is that on being among the best trials. Empty while fewer than
-    `IMPORTANCE_FROM` trials are complete.
+    `IMPORTANCE_FROM` trials are complete; without an objective in which all are equal.
     """
     plan, study = _read(journal)
-    complete = len(study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,)))
-    if complete < IMPORTANCE_FROM:
+    complete = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+    if len(complete) < IMPORTANCE_FROM:
         return {}
-    best = min(0.5, max(0.1, _BEST_TRIALS / complete))
+    best = min(0.5, max(0.1, _BEST_TRIALS / len(complete)))
     evaluator = PedAnovaImportanceEvaluator(target_quantile=best)
     with _silence():
         return {
@@ -175,6 +175,7 @@ def importance(journal: Path) -> Mapping[str, Mapping[str, float]]:
                 study, evaluator=evaluator, target=partial(_loss, name, place)
             )
             for place, name in enumerate(plan.objectives)
+            if len({trial.values[place] for trial in complete}) > 1
         }
 
 

@@ -5,15 +5,16 @@ So a process that is killed at any moment, or a second one on the same folder, r
 number whose reader was killed before it read the answer is never given out again.
 """
 
+import fcntl
 import os
 import re
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from Daddy.core.atomic_files import canonical_json, create_exclusive, read_json
-from Daddy.core.errors import ConfigError, FileError
+from Daddy.core.errors import ConfigError, ControllerAliveError, FileError
 from Daddy.core.name_validation import check_sweep
 from Daddy.core.shared_weights_paths import PathBelow
 
@@ -34,9 +35,27 @@ class SweepPaths:
     """The sweep's identifiers, written once."""
     runs = PathBelow("runs")
     """One file for each run number that was given out."""
+    journal = PathBelow("study.jsonl")
+    """Optuna's journal: trials, their settings and results."""
+    request = PathBelow("request.json")
+    """The command line's meaning, fixed when the sweep begins."""
+    config = PathBelow("config.json")
+    """The configuration that all trials have in common, fixed when the sweep begins."""
+    held = PathBelow("driver.lock")
+    """Locked by the one process that drives the sweep."""
+    driver = PathBelow("driver.json")
+    """The attempts that the driver wants to run, for the other ranks."""
 
     def run(self, number: int) -> Path:
         return self.runs / f"{number:06d}.json"
+
+    def trial(self, run_id: str) -> Path:
+        """Return the run directory of the trial with this run id."""
+        return self.root / "trials" / f"{int(run_id.rpartition('.')[2]):06d}"
+
+    def rank_file(self, rank: int) -> Path:
+        """Return the file in which a rank other than 0 tells of its attempts."""
+        return self.root / "ranks" / f"{rank}.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +114,29 @@ def take_run_id(paths: SweepPaths) -> str:
         if create_exclusive(paths.run(number), canonical_json({"run_id": run_id})):
             return run_id
     raise ConfigError(f"the sweep {paths.root.name} has {MAX_RUNS:,} runs", "begin another sweep")
+
+
+@contextmanager
+def hold_sweep(paths: SweepPaths) -> Iterator[None]:
+    """Keep other processes from driving a sweep. ControllerAliveError if one does.
+
+    The system ends the lock with its process, however that ends.
+    """
+    paths.root.mkdir(parents=True, exist_ok=True)
+    with paths.held.open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise ControllerAliveError(
+                f"another process drives the sweep {paths.root.name}",
+                "wait for its end or stop it with Ctrl-C; --jobs runs several trials at once",
+            ) from error
+        except OSError as error:
+            raise FileError(
+                f"{paths.held} cannot be locked: {error.strerror}",
+                "use a --run-dir on a disk with locks",
+            ) from error
+        yield
 
 
 def _newest_number(paths: SweepPaths) -> int:

@@ -22,7 +22,7 @@ commit_history             commit records and their flaws, for reports (no torch
 locate_shared_weights      finds the shared weights that a command names
 backup                     mirrors, and the files in them (no torch)
 lineage                    a version's contributions, refusals and adoptions, as text too (pure)
-lineage_plot               the lineage as one picture (the only importer of matplotlib)
+lineage_plot               the lineage as one picture (matplotlib)
 weights_status_record      the state of shared weights, of a run or a laptop, as a record (no torch)
 mirror                     entry: keep a mirror of a run in the home directory
 restore                    entry: put back files that a purge deleted

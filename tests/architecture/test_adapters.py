@@ -40,6 +40,7 @@ ADAPTERS = {
         "scripts/examples/cartpole_task.py",
     ],
     "matplotlib": [
+        "Daddy/search/sweep_report_plot.py",
         "Daddy/weights/lineage_plot.py",
         "scripts/*.py",
     ],

@@ -1,0 +1,140 @@
+"""Entry: one rank of a sweep; `python -m Daddy.sweep_node run=NAME` is the only or the first one.
+
+The same command runs on each node, with WORLD_SIZE and RANK set as torchrun does. Rank 0 drives the
+sweep, the others follow it through the sweep's folder.
+"""
+
+import os
+import sys
+from argparse import Namespace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from Daddy.core.arguments import ArgumentParser
+from Daddy.core.atomic_files import canonical_json, create_exclusive, read_json
+from Daddy.core.clock import SystemClock
+from Daddy.core.entry_point import run_entry
+from Daddy.core.errors import ConfigError, ExitCode
+from Daddy.core.load_config import config_to_json, load_config, read_settings_file
+from Daddy.core.name_validation import new_token
+from Daddy.core.settings import Config
+from Daddy.core.stop_conditions import StopSignal
+from Daddy.learning.ddp import RankAddress, read_rank
+from Daddy.search.local_trials import Follower, LocalTrials, Ranks
+from Daddy.search.search_space import DEFAULT_SPACES, Space, parse_space
+from Daddy.search.study_plan import StudyPlan, plan_from_json, plan_to_json
+from Daddy.search.sweep_files import SweepPaths, SweepRecord, create_sweep, hold_sweep, sweep_paths
+from Daddy.search.sweep_request import (
+    WORDS_HELP,
+    SweepRequest,
+    add_sweep_flags,
+    frozen_fields,
+    merge_request,
+    parse_words,
+)
+from Daddy.workloads import WORKLOADS
+
+
+def make_parser() -> ArgumentParser:
+    """Return the parser of the command line."""
+    parser = ArgumentParser(prog="sweep_node", description="Run a sweep's rank.", epilog=WORDS_HELP)
+    parser.add_argument(
+        "--run-dir", type=Path, default=Path("runs"), help="folder of sweeps (runs)"
+    )
+    add_sweep_flags(parser)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Drive the sweep as rank 0, or follow rank 0."""
+    args = make_parser().parse_args(argv)
+    given = parse_words(args.words, WORKLOADS)
+    paths = sweep_paths(args.run_dir.resolve(), given["name"])
+    rank = read_rank(os.environ) or RankAddress(0, 1)
+    ranks, stop, clock = Ranks(rank.size, rank.host, rank.port), StopSignal(), SystemClock()
+    if rank.rank > 0:
+        follower = Follower(paths, ranks, rank.rank, new_token(), os.environ, clock)
+        follower.follow(stop.install().stop_reason)
+        return ExitCode.DONE
+    recorded = read_json(paths.request) if paths.request.exists() else {}
+    study = recorded.pop("study", {})
+    request = merge_request(given, recorded)
+    plan = _plan(args, request, study)
+    common = _common_config(args.config and Path(args.config), paths, request)
+    with hold_sweep(paths):
+        trials = LocalTrials(paths, ranks, os.environ, clock)
+        return _drive(args, paths, request, plan, common, trials, stop.install().stop_reason)
+
+
+def _drive(
+    args: Namespace,
+    paths: SweepPaths,
+    request: SweepRequest,
+    plan: StudyPlan,
+    common: Config,
+    trials: LocalTrials,
+    stop: Callable[[], str | None],
+) -> int:
+    """Run the sweep whose lock we hold. Raises FileError, NetworkError, ExtraMissingError."""
+    from Daddy.search.study import Study
+    from Daddy.search.sweep_loop import Sweep
+
+    say = partial(print, flush=True)
+    study = Study(paths.journal, plan)
+    create_sweep(paths, SweepRecord(new_token()))
+    record = {**frozen_fields(request), "study": plan_to_json(plan)}
+    create_exclusive(paths.config, config_to_json(common))
+    create_exclusive(paths.request, canonical_json(record))
+    for note in request.notes:
+        say(note)
+    try:
+        trials.join(say, stop)
+        sweep = Sweep(paths, common, plan, study, trials, SystemClock(), say)
+        return sweep.run(args.jobs, args.max_rollouts, stop)
+    finally:
+        trials.close()
+
+
+def _plan(args: Namespace, request: SweepRequest, recorded: Mapping[str, Any]) -> StudyPlan:
+    """Return the recorded plan, else the usual one, with what the command line gives. ConfigError.
+
+    A setting that is fixed is not searched.
+    """
+    sampler = "gp" if args.sampler == "protein" else args.sampler
+    objectives = tuple(args.objectives.split(",")) if args.objectives else None
+    given = {"sampler": sampler, "objectives": objectives, "prune": args.prune, "seed": args.seed}
+    if args.space or not recorded:
+        space = read_space(Path(args.space)) if args.space else DEFAULT_SPACES[request.workload]
+        given["space"] = {key: space[key] for key in space if key not in request.fixed}
+    method = "tpe" if args.prune else "gp"  # GP learns nothing from pruned trials
+    usual = StudyPlan(method, ("score", "cost"), prune=False, space={}, seed=0)
+    plan = plan_from_json(recorded) if recorded else usual
+    return replace(plan, **{key: value for key, value in given.items() if value is not None})
+
+
+def _common_config(path: Path | None, paths: SweepPaths, request: SweepRequest) -> Config:
+    """Return the configuration of all trials: as recorded, but for the device. ConfigError."""
+    from Daddy.search.sweep_loop import sweep_config  # with Optuna, which followers do not need
+
+    given = sweep_config(load_config(path, None, os.environ), request)
+    if not paths.config.exists():
+        return given
+    recorded = sweep_config(load_config(paths.config), request)
+    if path and given != recorded:
+        raise ConfigError(
+            f"the sweep {request.name} has another configuration than {path}: {paths.config}",
+            "leave out --config, or begin another sweep: run=NAME with a new name",
+        )
+    return recorded
+
+
+def read_space(path: Path) -> Space:
+    """Return the space of a file. ConfigError."""
+    return parse_space(read_settings_file(path, "search space"), str(path))
+
+
+if __name__ == "__main__":
+    sys.exit(run_entry(main, private=True))
