@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from Daddy.core.arguments import ArgumentParser, whole_number
+from Daddy.core.atomic_files import read_bounded, write_atomic
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.entry_point import run_entry
 from Daddy.core.errors import ConfigError, ExitCode, NetworkError, SandboxError, UsageError
@@ -33,8 +34,11 @@ from Daddy.search.nodes import (
     run_on_nodes,
     stop_nodes,
 )
+from Daddy.search.sweep_request import WORDS_HELP, add_sweep_flags, parse_words, sweep_argv
+from Daddy.workloads import WORKLOADS
 
 _HEALTHY_S = 60.0
+_FILE_BYTES = 1 << 20
 _PROGRESS_S = 2.0
 _POLL_S = 0.05
 _ASK = (
@@ -43,6 +47,7 @@ _ASK = (
 )
 _NEXT = """next:
   ./devops/docker_launch.py status
+  ./devops/docker_launch.py sweep run=test trainer.total_timesteps=50 --max-rollouts 2
   ./devops/docker_launch.py run --nodes 2 -- hostname
   ./devops/docker_launch.py shell | logs | stop"""
 
@@ -53,6 +58,9 @@ def make_parser() -> ArgumentParser:
     parser.add_argument("--run-dir", type=Path, default=Path("runs"), help="folder of runs (runs)")
     commands = parser.add_subparsers(dest="command", required=True)
     add_node_flags(commands.add_parser("start", help="begin the nodes, and wait until they work"))
+    sweep = commands.add_parser("sweep", help="run a sweep, on one node or both", epilog=WORDS_HELP)
+    sweep.add_argument("--nodes", type=whole_number(1, len(RANKS)), default=1, help="nodes (1)")
+    add_sweep_flags(sweep)
     commands.add_parser("status", help="print the state of each node")
     run = commands.add_parser("run", help="run a command on the master, or on both nodes")
     run.add_argument("--nodes", type=whole_number(1, len(RANKS)), default=1, help="nodes (1)")
@@ -155,6 +163,34 @@ def _is_healthy(run_dir: Path, clock: Clock) -> bool:
     return False
 
 
+def _sweep(args: argparse.Namespace, clock: Clock) -> int:
+    """Run a sweep on the master, or a rank of it on each node; begin the nodes if none run."""
+    given = parse_words(args.words, WORKLOADS)
+    args.words += [] if "device" in given else ["+hardware=macbook"]  # nodes see no GPU
+    if read_nodes(args.run_dir) is None:
+        print("the nodes do not run: starting them", flush=True)
+        options = make_parser().parse_args(["start"])
+        options.run_dir = args.run_dir
+        if code := start_nodes(options, clock):
+            return code
+    for name in ("space", "config"):
+        if path := getattr(args, name):
+            setattr(args, name, _show_in_nodes(Path(path), args.run_dir))
+    argv = [sys.executable, "-m", "Daddy.sweep_node", "--run-dir", str(args.run_dir)]
+    return run_on_nodes(args.run_dir, [*argv, *sweep_argv(args)], args.nodes, clock)
+
+
+def _show_in_nodes(path: Path, run_dir: Path) -> Path:
+    """Copy a file into the folder of the nodes, which see no other. ConfigError without it."""
+    try:
+        content = read_bounded(path, _FILE_BYTES)
+    except FileNotFoundError as error:
+        raise ConfigError(f"there is no file at {path}", "name an existing file") from error
+    shown = node_paths(run_dir).root / path.name
+    write_atomic(shown, content)
+    return shown
+
+
 def _status(args: argparse.Namespace, clock: Clock) -> int:
     """Print the state; return 20 if a node is missing, 21 if nothing runs."""
     state, now = read_nodes(args.run_dir), clock.now()
@@ -195,6 +231,7 @@ def _stop(args: argparse.Namespace, clock: Clock) -> int:
 _COMMANDS: dict[str, Callable[[argparse.Namespace, Clock], int]] = {
     "start": start_nodes,
     "status": _status,
+    "sweep": _sweep,
     "run": _run,
     "shell": _shell,
     "logs": _logs,

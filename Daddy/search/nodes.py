@@ -33,7 +33,7 @@ from Daddy.search.node_plan import RANKS, Node, enter_argv, node_environment
 
 GRACE_S = 30.0
 """Seconds that commands have to end after a signal."""
-MAX_RESTARTS = 3
+MAX_RESTARTS, _RESTART_S = 3, 1.0
 _SIGNALLED = 128
 """An exit code above it tells of a signal."""
 LINE_BYTES = 4096
@@ -225,7 +225,7 @@ class _RankCommand:
         self._prefix = f"[{node.short}] " if world_size > 1 else ""
         self._child: Child | None = None
         self._output = threading.Thread()
-        self._begun = 0
+        self._begun, self._due = 0, 0.0
         self._signalled = self._excused = False
 
     @property
@@ -271,13 +271,18 @@ class _RankCommand:
     def begin_again_if_killed(self) -> None:
         """Begin the command again if a signal killed it that we did not send."""
         killed = self.ended() and self._child is not None and self.code > _SIGNALLED
-        if killed and not self._signalled and self._begun <= MAX_RESTARTS:
+        if not killed or self._signalled or self._begun > MAX_RESTARTS:
+            return
+        now = self._clock.monotonic()
+        self._due = self._due or now + _RESTART_S  # perhaps its node is dying: it cannot be entered
+        if now >= self._due:
+            self._due = 0.0
             self._say(f"exit code {self.code}: started again ({self._begun} of {MAX_RESTARTS})")
             self.begin()
 
     def end(self) -> None:
-        """Ask the command to end, if it has not."""
-        if not self.ended():
+        """Ask the command to end, if it has not and nobody else has asked."""
+        if not self.ended(GRACE_S if self._signalled else 0.0):
             self._excused = True
             self.signal(signal.SIGTERM)
             self.ended(GRACE_S)

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from Daddy import docker_launch, run_demo
 from Daddy.fanout.fanout_settings import settings_from
-from Daddy.run_demo import make_parser
 from tests.components import program
 from tests.patience import PATIENCE_S
 
@@ -45,9 +45,13 @@ def test_every_row_has_a_class_and_what_is_typed_begins_with_the_line() -> None:
 
 @pytest.mark.parametrize("row", [row for row in ROWS if "means" in row], ids=id_of)
 def test_a_line_means_what_the_document_says(row: dict[str, Any]) -> None:
-    args = vars(make_parser().parse_args(shlex.split(row["line"])[2:]))
-    given = {name: args[name] for name in ("sandboxes", "episodes", "timesteps") if args[name]}
-    meant = {**settings_from(given, None).as_json(), "workers": args["workers"]}
+    words = shlex.split(row["line"])
+    if words[0] == "./devops/docker_launch.py":
+        meant = vars(docker_launch.make_parser().parse_args(words[1:]))
+    else:
+        args = vars(run_demo.make_parser().parse_args(words[2:]))
+        given = {name: args[name] for name in ("sandboxes", "episodes", "timesteps") if args[name]}
+        meant = {**settings_from(given, None).as_json(), "workers": args["workers"]}
     assert {name: meant[name] for name in row["means"]} == row["means"]
 
 
