@@ -4,6 +4,8 @@ The same command runs on each node, with WORLD_SIZE and RANK set as torchrun doe
 sweep, the others follow it through the sweep's folder.
 """
 
+from __future__ import annotations
+
 import os
 import sys
 from argparse import Namespace
@@ -11,13 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from Daddy.core.arguments import ArgumentParser
 from Daddy.core.atomic_files import canonical_json, create_exclusive, read_json
 from Daddy.core.clock import SystemClock
 from Daddy.core.entry_point import run_entry
-from Daddy.core.errors import ConfigError, ExitCode
+from Daddy.core.errors import ConfigError, ExitCode, UsageError
 from Daddy.core.load_config import config_to_json, load_config, read_settings_file
 from Daddy.core.name_validation import new_token
 from Daddy.core.settings import Config
@@ -37,6 +39,9 @@ from Daddy.search.sweep_request import (
 )
 from Daddy.workloads import WORKLOADS
 
+if TYPE_CHECKING:
+    from Daddy.search.slurm_trials import SlurmTrials
+
 
 def make_parser() -> ArgumentParser:
     """Return the parser of the command line."""
@@ -55,6 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     paths = sweep_paths(args.run_dir.resolve(), given["name"])
     rank = read_rank(os.environ) or RankAddress(0, 1)
     ranks, stop, clock = Ranks(rank.size, rank.host, rank.port), StopSignal(), SystemClock()
+    _check_backend(args, rank)
     if rank.rank > 0:
         follower = Follower(paths, ranks, rank.rank, new_token(), os.environ, clock)
         follower.follow(stop.install().stop_reason)
@@ -65,8 +71,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     plan = _plan(args, request, study)
     common = _common_config(args.config and Path(args.config), paths, request)
     with hold_sweep(paths):
-        trials = LocalTrials(paths, ranks, os.environ, clock)
-        return _drive(args, paths, request, plan, common, trials, stop.install().stop_reason)
+        return _drive(args, paths, request, plan, common, ranks, stop.install().stop_reason)
+
+
+def _check_backend(args: Namespace, rank: RankAddress) -> None:
+    if args.backend == "slurm" and rank.size > 1:
+        raise UsageError(
+            f"--backend slurm with WORLD_SIZE={rank.size}: a job trains alone",
+            "unset WORLD_SIZE, or leave out --backend slurm",
+        )
+    if args.backend == "local" and args.sbatch:
+        raise UsageError("--sbatch is for jobs", "add --backend slurm")
 
 
 def _drive(
@@ -75,14 +90,15 @@ def _drive(
     request: SweepRequest,
     plan: StudyPlan,
     common: Config,
-    trials: LocalTrials,
+    ranks: Ranks,
     stop: Callable[[], str | None],
 ) -> int:
-    """Run the sweep whose lock we hold. Raises FileError, NetworkError, ExtraMissingError."""
+    """Run the sweep whose lock we hold. FileError, NetworkError, SchedulerError."""
     from Daddy.search.study import Study
     from Daddy.search.sweep_loop import Sweep
 
     say = partial(print, flush=True)
+    trials, config = _open_trials(args, paths, common, ranks)
     study = Study(paths.journal, plan)
     create_sweep(paths, SweepRecord(new_token()))
     record = {**frozen_fields(request), "study": plan_to_json(plan)}
@@ -92,10 +108,23 @@ def _drive(
         say(note)
     try:
         trials.join(say, stop)
-        sweep = Sweep(paths, common, plan, study, trials, SystemClock(), say)
+        sweep = Sweep(paths, config, plan, study, trials, SystemClock(), say)
         return sweep.run(args.jobs, args.max_rollouts, stop)
     finally:
         trials.close()
+
+
+def _open_trials(
+    args: Namespace, paths: SweepPaths, common: Config, ranks: Ranks
+) -> tuple[LocalTrials | SlurmTrials, Config]:
+    """Return the means that run trials, and the configuration with what its jobs need."""
+    if args.backend == "local":
+        return LocalTrials(paths, ranks, os.environ, SystemClock()), common
+    from Daddy.search.slurm_trials import SlurmTrials, with_job_settings
+
+    config = with_job_settings(common, args.sbatch, os.environ)
+    jobs = SlurmTrials(paths, config, args.sbatch, args.jobs, os.environ, SystemClock())
+    return jobs, config
 
 
 def _plan(args: Namespace, request: SweepRequest, recorded: Mapping[str, Any]) -> StudyPlan:

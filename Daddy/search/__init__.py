@@ -9,6 +9,8 @@ sweep_loop         the driver: asks for settings, runs trials, judges them
 trial_rules        the verdict on a trial's attempt, and when a sweep stops by itself
 trial_log          the events that a trial's learners write
 local_trials       attempts of trials on one rank, or on several that follow through files
+slurm_trials       attempts of trials as Slurm jobs
+slurm_rules        the room for a job in the person's queue, and the exit codes of ended jobs
 sweep_report_text  the report of a sweep for a screen
 sweep_report_plot  the report as a picture (matplotlib)
 coordinator        HTTP server that registers sweeps and gives out run names

@@ -22,12 +22,13 @@ _WORDS = ("run", "trainer.total_timesteps", "trainer.curriculum", "+hardware")
 _OWN = ("training.seed", "training.total_steps", "training.device", "training.workload")
 """Settings that a sweep chooses, or that another word sets."""
 _FROZEN = ("workload", "steps", "fixed")
+_BACKENDS = ("local", "slurm")
 _OBJECTIVES = ("score,cost", "score")
 WORDS_HELP = """words: run=NAME (a sweep of that name is continued),
 trainer.total_timesteps=N (20000), trainer.curriculum=cartpole|pokemon_red,
 +hardware=macbook|cpu|gpu, training.KEY=VALUE and reward.KEY=VALUE (fixed in every trial). Exit
-codes: 0, 2 usage, 3 settings, 5 another process drives this sweep, 8 another rank is missing, 9
-files, 13 a trial failed, 14 Optuna is missing."""
+codes: 0, 2 usage, 3 settings, 4 Slurm refused or does not answer, 5 another process drives this
+sweep, 8 another rank is missing, 9 files, 13 a trial failed, 14 Optuna is missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,10 @@ def add_sweep_flags(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("words", nargs="*", metavar="NAME=VALUE", help="words as below")
     add("--max-rollouts", type=whole_number(0), default=10, help="trials, 0: no end (10)")
-    add("--jobs", type=whole_number(1, 64), default=1, help="trials at once (1)")
+    add("--jobs", type=whole_number(1, 64), default=1, help="trials, or Slurm jobs, at once (1)")
+    add("--backend", choices=_BACKENDS, default="local", help="place of the trainings (local)")
+    options = "option of the jobs, beside the slurm settings: time=30, gres= (repeatable)"
+    add("--sbatch", action="append", default=[], metavar="NAME=VALUE", help=options)
     add(
         "--sampler",
         choices=(*SAMPLERS, "protein"),
@@ -63,9 +67,10 @@ def add_sweep_flags(parser: argparse.ArgumentParser) -> None:
 
 def sweep_argv(args: argparse.Namespace) -> list[str]:
     """Return the words and options as they were typed, for the same command on a node."""
-    options = ("max_rollouts", "jobs", "sampler", "objectives", "space", "seed", "config")
+    options = ("max_rollouts", "jobs", "backend", "sampler", "objectives", "space", "seed", "config")
     given = [(name, getattr(args, name)) for name in options]
     flags = [f"--{name.replace('_', '-')}={value}" for name, value in given if value is not None]
+    flags += [f"--sbatch={word}" for word in args.sbatch]
     return [*args.words, *flags, *(["--prune"] if args.prune else [])]
 
 
