@@ -67,7 +67,16 @@ def add_sweep_flags(parser: argparse.ArgumentParser) -> None:
 
 def sweep_argv(args: argparse.Namespace) -> list[str]:
     """Return the words and options as they were typed, for the same command on a node."""
-    options = ("max_rollouts", "jobs", "backend", "sampler", "objectives", "space", "seed", "config")
+    options = (
+        "max_rollouts",
+        "jobs",
+        "backend",
+        "sampler",
+        "objectives",
+        "space",
+        "seed",
+        "config",
+    )
     given = [(name, getattr(args, name)) for name in options]
     flags = [f"--{name.replace('_', '-')}={value}" for name, value in given if value is not None]
     flags += [f"--sbatch={word}" for word in args.sbatch]
