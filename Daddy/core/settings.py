@@ -235,7 +235,7 @@ def profile_values(profile: object) -> dict[str, Any]:
 
 
 _SHORT_JOB_S = 600
-_OWN_OPTIONS = (
+OWN_OPTIONS = (
     "array", "chdir", "clusters", "comment", "dependency", "error", "export", "export-file", "help",
     "hold", "job-name", "name", "no-requeue", "nodes", "open-mode", "output", "parsable", "requeue",
     "signal", "test-only", "time", "time-min", "usage", "version", "wait", "wrap",
@@ -301,7 +301,7 @@ class SlurmSettings(SettingsSection):
         for text in given:
             if (match := re.fullmatch(r"--([a-z][a-z0-9-]*)(=.+)?", text)) is None:
                 raise ValueError(f"{text!r} is not of the form --key or --key=value")
-            if any(own.startswith(match[1]) for own in _OWN_OPTIONS):
+            if any(own.startswith(match[1]) for own in OWN_OPTIONS):
                 raise ValueError(f"{text!r}: --{match[1]} belongs to the controller")
             settings = {**_OPTION_SETTINGS}
             if others.data.get("gpu_option") == "gres" and others.data.get("gpus_per_job"):

@@ -40,7 +40,7 @@ from Daddy.core.humanize import parse_duration
 from Daddy.core.lease import end_term, is_holder_alive, read_lease
 from Daddy.core.load_config import CHECKOUT, with_values
 from Daddy.core.run_paths import RunPaths
-from Daddy.core.settings import Config
+from Daddy.core.settings import OWN_OPTIONS, Config
 from Daddy.core.stop_conditions import drain_margin
 from Daddy.search.local_trials import TrialAttempt, learner_argv
 from Daddy.search.slurm_rules import SWEEP, find_room, read_exit_code
@@ -69,11 +69,18 @@ def with_job_settings(base: Config, words: Sequence[str], environ: Mapping[str, 
 
 
 def job_options(words: Sequence[str]) -> dict[str, str]:
-    """Return options of sbatch from ``name=value`` words. ConfigError for one without ``=``."""
+    """Return options of sbatch from ``name=value`` words. ConfigError for any other word.
+
+    Some options are the sweep's own: without its name and comment a job is not found again.
+    """
     parts = [word.lstrip("-").partition("=") for word in words]
     if bad := [word for word, equals, _ in parts if not equals]:
         raise ConfigError(f"--sbatch {bad[0]} has no value", "write it as mem=8G, for example")
-    return {name.replace("_", "-"): value for name, _, value in parts}
+    options = {name.replace("_", "-"): value for name, _, value in parts}
+    for name in options.keys() - {"time"}:
+        if any(own.startswith(name) for own in OWN_OPTIONS):
+            raise ConfigError(f"--sbatch {name} belongs to the sweep", "leave it out")
+    return options
 
 
 @dataclass

@@ -105,6 +105,8 @@ def test_the_learner_knows_the_time_limit_of_its_job() -> None:
     assert (config.slurm.time_limit, config.slurm.partition) == ("0:30:00", "short")
     with pytest.raises(ConfigError, match="--sbatch mem has no value"):
         with_job_settings(Config(), ["mem"], {})
+    with pytest.raises(ConfigError, match="--sbatch job-name belongs to the sweep"):
+        with_job_settings(Config(), ["job_name=mine"], {})
 
 
 def test_without_slurm_the_sweep_does_not_begin(tmp_path: Path) -> None:
