@@ -20,7 +20,7 @@ from Daddy.core.entry_point import run_entry
 from Daddy.core.errors import ConfigError, ExitCode, NetworkError, SandboxError, UsageError
 from Daddy.core.humanize import format_age, format_span
 from Daddy.core.loopback import listen_on_loopback
-from Daddy.core.run_subprocess import Child, run_command, spawn_child
+from Daddy.core.run_subprocess import Child, run_command, run_interactive, spawn_child
 from Daddy.sandbox.backend_facts import read_backend_facts
 from Daddy.sandbox.choose_backend import install_hint
 from Daddy.search.node_plan import API_PORTS, NODES, RANKS, find_node
@@ -164,8 +164,16 @@ def _is_healthy(run_dir: Path, clock: Clock) -> bool:
 
 
 def _sweep(args: argparse.Namespace, clock: Clock) -> int:
-    """Run a sweep on the master, or a rank of it on each node; begin the nodes if none run."""
+    """Run a sweep on the master, or a rank of it on each node; begin the nodes if none run.
+
+    With --backend slurm it runs here, outside of nodes, and its trials as jobs.
+    """
     given = parse_words(args.words, WORKLOADS)
+    argv = [sys.executable, "-m", "Daddy.sweep_node", "--run-dir", str(args.run_dir)]
+    if args.backend == "slurm":
+        if args.nodes > 1:
+            raise UsageError("--nodes 2 with --backend slurm: a job trains alone", "leave one out")
+        return run_interactive([*argv, *sweep_argv(args)])
     args.words += [] if "device" in given else ["+hardware=macbook"]  # nodes see no GPU
     if read_nodes(args.run_dir) is None:
         print("the nodes do not run: starting them", flush=True)
@@ -176,7 +184,6 @@ def _sweep(args: argparse.Namespace, clock: Clock) -> int:
     for name in ("space", "config"):
         if path := getattr(args, name):
             setattr(args, name, _show_in_nodes(Path(path), args.run_dir))
-    argv = [sys.executable, "-m", "Daddy.sweep_node", "--run-dir", str(args.run_dir)]
     return run_on_nodes(args.run_dir, [*argv, *sweep_argv(args)], args.nodes, clock)
 
 

@@ -94,7 +94,7 @@ def test_a_driver_takes_up_the_jobs_of_the_one_before_it(
     owner.says("test.r.1: rollout completed")
     cluster.out("scontrol", "update", f"JobId={waiting}", "StartTime=now")
     assert owner.ends() == 0, owner.told
-    assert "sweep test: 2 completed, 0 failed" in owner.told
+    assert "sweep test: 2 complete, 0 failed" in owner.told
     assert len(owner.jobs()) == 2, "no trial was started twice"
 
 
