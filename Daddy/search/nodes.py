@@ -281,7 +281,7 @@ class _RankCommand:
             self.begin()
 
     def end(self) -> None:
-        """Ask the command to end, if it has not and nobody else has asked."""
+        """Ask the command to end, if it has not by itself or by a signal that was passed on."""
         if not self.ended(GRACE_S if self._signalled else 0.0):
             self._excused = True
             self.signal(signal.SIGTERM)
