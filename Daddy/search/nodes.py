@@ -33,6 +33,8 @@ from Daddy.search.node_plan import RANKS, Node, enter_argv, node_environment
 
 GRACE_S = 30.0
 """Seconds that commands have to end after a signal."""
+_SETTLE_S = 2.0
+"""Seconds in which ranks may end by themselves after rank 0: most commands end on all at once."""
 MAX_RESTARTS, _RESTART_S = 3, 1.0
 _SIGNALLED = 128
 """An exit code above it tells of a signal."""
@@ -177,8 +179,8 @@ def run_on_nodes(run_dir: Path, argv: Sequence[str], nodes: int, clock: Clock) -
     """Run ``argv`` on the first nodes at once and return the worst exit code.
 
     Output goes to our stdout, with the node's name where there are several, and into the nodes'
-    logs. SIGINT and SIGTERM are passed on. When rank 0's command has ended the others get SIGTERM,
-    and their end by it counts as 0. Another rank that was killed is started again, three times at
+    logs. SIGINT and SIGTERM are passed on. Soon after rank 0's command has ended the others get
+    SIGTERM, and their end by it counts as 0. Another rank that was killed is started again, three times at
     most. A process that a command leaves behind goes on until the nodes end. Call it in the main
     thread. ConfigError if the nodes do not run, SandboxError.
     """
@@ -282,7 +284,7 @@ class _RankCommand:
 
     def end(self) -> None:
         """Ask the command to end, if it has not by itself or by a signal that was passed on."""
-        if not self.ended(GRACE_S if self._signalled else 0.0):
+        if not self.ended(GRACE_S if self._signalled else _SETTLE_S):
             self._excused = True
             self.signal(signal.SIGTERM)
             self.ended(GRACE_S)

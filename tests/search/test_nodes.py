@@ -35,12 +35,13 @@ while rank == 1:
         break
     except ConnectionRefusedError:
         time.sleep(0.05)
-line.sendall(b"x"); line.recv(1)
+line.sendall(b"x") if rank == 0 else line.recv(1)
 outside = socket.socket().connect_ex(("192.0.2.1", 80))
 rights = {l.split()[1] for l in open("/proc/self/status") if l.startswith("Cap")}
 print(json.dumps({"host": socket.gethostname(), "rank": rank, "size": os.environ["WORLD_SIZE"],
     "at": socket.gethostbyname(at[0]), "own": socket.gethostbyname(socket.gethostname()),
-    "outside": os.strerror(outside), "rights": sorted(rights)}))
+    "outside": os.strerror(outside), "rights": sorted(rights)}), flush=True)
+rank or line.recv(1)
 """
 SIGNALLED = """
 import os, signal, sys
