@@ -180,9 +180,9 @@ def run_on_nodes(run_dir: Path, argv: Sequence[str], nodes: int, clock: Clock) -
 
     Output goes to our stdout, with the node's name where there are several, and into the nodes'
     logs. SIGINT and SIGTERM are passed on. Soon after rank 0's command has ended the others get
-    SIGTERM, and their end by it counts as 0. Another rank that was killed is started again, three times at
-    most. A process that a command leaves behind goes on until the nodes end. Call it in the main
-    thread. ConfigError if the nodes do not run, SandboxError.
+    SIGTERM, and their end by it counts as 0. Another rank that was killed is started again, three
+    times at most. A process that a command leaves behind goes on until the nodes end. Call it in
+    the main thread. ConfigError if the nodes do not run, SandboxError.
     """
     events = {number: event_on_signals(number) for number in (signal.SIGINT, signal.SIGTERM)}
     commands = [_RankCommand(run_dir, node, argv, nodes, clock) for node in RANKS[:nodes]]
