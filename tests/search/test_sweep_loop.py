@@ -101,19 +101,27 @@ def test_a_killed_learner_fails_its_trial_on_both_ranks_and_the_next_one_runs(no
 
 
 def test_a_killed_driver_loses_nothing_and_the_next_goes_on_from_the_checkpoint(node, tmp_path):
-    words = ("training.checkpoint_interval=500", "--max-rollouts", "1")
-    driver, folder = node("trainer.total_timesteps=20000", *words), tmp_path / "runs/sweeps/test"
+    often = tmp_path / "often.json"  # checkpoints are apart by a share of the time limit
+    often.write_text('{"slurm": {"time_limit": "0:00:10"}}')
+    words = ("trainer.total_timesteps=10000000", "--config", often, "--max-rollouts", "1")
+    driver, folder = node(*words), tmp_path / "runs/sweeps/test/trials/000001"
     learner = learner_of(driver)
-    assert until(lambda: [*folder.glob("trials/000001/slots/0/checkpoints/*")], 60)
+    assert until(lambda: [*folder.glob("slots/0/checkpoints/*.json")], 60)
     driver.kill()
     assert until(lambda: not learner.is_running() or learner.status() == psutil.STATUS_ZOMBIE)
-    code, said = end_of(node(*words[1:]))
-    assert (code, said.count("test.r.1: goes on from its checkpoint")) == (ExitCode.DONE, 1), said
-    (trial,) = trials_of(tmp_path)
-    assert (trial.state, trial.attempts) == ("complete", 2)
-    assert '"state":"resumed"' in "".join(
-        path.read_text() for path in folder.glob("trials/000001/events/*")
+    second = node("--max-rollouts", "1")
+    assert (
+        "test.r.1: goes on from its checkpoint" in [second.stdout.readline() for _ in range(2)][1]
     )
+    assert until(lambda: '"state":"resumed"' in _events(folder), 60)
+    second.send_signal(signal.SIGTERM)
+    assert end_of(second)[0] == ExitCode.INTERRUPTED
+    (trial,) = trials_of(tmp_path)
+    assert (trial.state, trial.attempts) == ("running", 2)
+
+
+def _events(folder):
+    return "".join(path.read_text() for path in folder.glob("events/*"))
 
 
 def test_a_second_driver_is_refused(tmp_path):
