@@ -82,14 +82,14 @@ def test_a_driver_takes_up_the_jobs_of_the_one_before_it(
     owner: SweepOwner, cluster: Cluster
 ) -> None:
     words = ("--max-rollouts", "2", "--jobs", "2")
-    first = owner.type(3000, *words, "--sbatch", LATER)
+    first = owner.type(1000, *words, "--sbatch", LATER)
     owner.says(": job ", 2)
     first.kill()
     first.wait()
     ended, waiting = sorted(owner.living(), key=int)
     cluster.out("scontrol", "update", f"JobId={ended}", "StartTime=now")
     assert until(lambda: owner.living() == [waiting], 60)
-    owner.type(3000, *words)
+    owner.type(1000, *words)
     owner.says(f"test.r.2: goes on in job {waiting}")
     owner.says("test.r.1: rollout completed")
     cluster.out("scontrol", "update", f"JobId={waiting}", "StartTime=now")
