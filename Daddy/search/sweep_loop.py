@@ -33,6 +33,8 @@ from Daddy.search.trial_log import TrialLog
 from Daddy.search.trial_rules import AttemptEnd, Training, Verdict, find_breaker, judge_attempt
 
 _POLL_S, _PROGRESS_S = 0.2, 10.0
+_RUN_NAME = 41
+"""Longest name of a run."""
 Say = Callable[[str], None]
 
 
@@ -238,6 +240,7 @@ def sweep_config(base: Config, request: SweepRequest) -> Config:
         "training.workload": request.workload,
         "training.total_steps": request.steps,
         "training.device": request.device,
+        **({"slurm.gpus_per_job": 0} if request.device == "cpu" else {}),
     }
     return with_values(base, {**request.fixed, **own}, f"the sweep {request.name}")
 
@@ -245,7 +248,8 @@ def sweep_config(base: Config, request: SweepRequest) -> Config:
 def trial_config(common: Config, trial: Trial, folder: Path) -> Config:
     """Return the configuration of a trial. ConfigError if its settings do not go together."""
     seed = common.training.seed + trial.number
-    own = {"run_dir": str(folder), "run_name": trial.run_id, "training.seed": seed}
+    name = trial.run_id[-_RUN_NAME:].lstrip("._-")
+    own = {"run_dir": str(folder), "run_name": name, "training.seed": seed}
     return with_values(common, {**trial.settings, **own}, f"trial {trial.run_id}")
 
 
