@@ -35,6 +35,7 @@ from Daddy.search.nodes import (
     stop_nodes,
 )
 from Daddy.search.sweep_request import WORDS_HELP, add_sweep_flags, parse_words, sweep_argv
+from Daddy.search.wandb_runs import check_wandb
 from Daddy.workloads import WORKLOADS
 
 _HEALTHY_S = 60.0
@@ -169,6 +170,8 @@ def _sweep(args: argparse.Namespace, clock: Clock) -> int:
     With --backend slurm it runs here, outside of nodes, and its trials as jobs.
     """
     given = parse_words(args.words, WORKLOADS)
+    if args.wandb:
+        check_wandb(args.wandb, os.environ)
     argv = [sys.executable, "-m", "Daddy.sweep_node", "--run-dir", str(args.run_dir)]
     if args.backend == "slurm":
         if args.nodes > 1:

@@ -37,6 +37,7 @@ from Daddy.search.sweep_request import (
     merge_request,
     parse_words,
 )
+from Daddy.search.wandb_runs import WandbRuns, check_wandb
 from Daddy.workloads import WORKLOADS
 
 if TYPE_CHECKING:
@@ -65,6 +66,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         follower = Follower(paths, ranks, rank.rank, new_token(), os.environ, clock)
         follower.follow(stop.install().stop_reason)
         return ExitCode.DONE
+    if args.wandb:
+        check_wandb(args.wandb, os.environ)
     recorded = read_json(paths.request) if paths.request.exists() else {}
     study = recorded.pop("study", {})
     request = merge_request(given, recorded)
@@ -108,7 +111,8 @@ def _drive(
         say(note)
     try:
         trials.join(say, stop)
-        sweep = Sweep(paths, config, plan, study, trials, SystemClock(), say)
+        runs = WandbRuns(paths.root, args.wandb, os.environ, say) if args.wandb else None
+        sweep = Sweep(paths, config, plan, study, trials, SystemClock(), say, runs and runs.record)
         return sweep.run(args.jobs, args.max_rollouts, stop)
     finally:
         trials.close()

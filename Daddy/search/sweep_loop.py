@@ -36,6 +36,7 @@ _POLL_S, _PROGRESS_S = 0.2, 10.0
 _RUN_NAME = 41
 """Longest name of a run."""
 Say = Callable[[str], None]
+Record = Callable[[Trial, Training, Verdict], None]
 
 
 class Trials(Protocol):
@@ -79,10 +80,12 @@ class Sweep:
         trials: Trials,
         clock: Clock,
         say: Say,
+        record: Record | None = None,
     ) -> None:
         self._paths, self._common, self._steps = paths, common, common.training.total_steps
         self._objectives, self._prune = plan.objectives, plan.prune
         self._study, self._trials, self._clock, self._say = study, trials, clock, say
+        self._record = record or (lambda *_: None)
         self._running: dict[str, _Running] = {}
         self._waiting = [each for each in study.trials() if each.state == "running"]
         self._finished = self._read_finished()
@@ -97,8 +100,11 @@ class Sweep:
         for trial in self._waiting:
             self._say(f"{trial.run_id}: goes on from its checkpoint")
         while True:
-            for name, codes in self._trials.poll().items():
-                self._finish(name, codes)
+            ended = dict(self._trials.poll())
+            while ended:
+                name = next(iter(ended))
+                self._finish(name, ended.pop(name))
+                ended |= self._trials.poll()  # recording takes seconds; other ranks hear us here
             asked = stop()
             reason = asked or self._find_end(most)
             if reason and not self._running:
@@ -133,7 +139,9 @@ class Sweep:
         try:
             config = trial_config(self._common, trial, folder)
         except ConfigError as error:  # a space may hold settings that do not go together
-            return self._fail(trial, f"{error.message}: {error.fix}", repeat=False)
+            reason = f"{error.message}: {error.fix}"
+            self._record(trial, Training((), 0, 0.0), Verdict("failed", reason))
+            return self._fail(trial, reason, repeat=False)
         folder.mkdir(parents=True, exist_ok=True)
         write_atomic(folder / "config.json", config_to_json(config))
         attempts = self._study.begin_attempt(trial.number)
@@ -157,8 +165,12 @@ class Sweep:
         )
         verdict = judge_attempt(end, training, running.attempts)
         if running.pruned and verdict.outcome != "complete":
+            verdict = Verdict("pruned", "its score lies below those of other trials")
+        if verdict.outcome != "cut off":  # before the sampler hears: a driver killed now repeats it
+            self._record(trial, training, verdict)
+        if verdict.outcome == "pruned":
             self._study.prune(trial.number)
-            self._say(f"{trial.run_id}: pruned: its score lies below those of other trials")
+            self._say(f"{trial.run_id}: pruned: {verdict.reason}")
             self._finished = self._read_finished()
         else:
             self._tell(running, training, verdict)

@@ -28,7 +28,7 @@ WORDS_HELP = """words: run=NAME (a sweep of that name is continued),
 trainer.total_timesteps=N (20000), trainer.curriculum=cartpole|pokemon_red,
 +hardware=macbook|cpu|gpu, training.KEY=VALUE and reward.KEY=VALUE (fixed in every trial). Exit
 codes: 0, 2 usage, 3 settings, 4 Slurm refused or does not answer, 5 another process drives this
-sweep, 8 another rank is missing, 9 files, 13 a trial failed, 14 Optuna is missing."""
+sweep, 8 another rank is missing, 9 files, 13 a trial failed, 14 Optuna or wandb is missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +62,7 @@ def add_sweep_flags(parser: argparse.ArgumentParser) -> None:
     add("--prune", action="store_true", default=None, help="end bad trials early (score alone)")
     add("--space", metavar="FILE", help="settings to search (those of the workload)")
     add("--seed", type=whole_number(0), help="seed of the suggestions (0)")
+    add("--wandb", choices=("offline", "online"), help="write trials as runs of W&B (off)")
     add("--config", metavar="FILE", help="configuration of all trials (the one shipped)")
 
 
@@ -76,6 +77,7 @@ def sweep_argv(args: argparse.Namespace) -> list[str]:
         "space",
         "seed",
         "config",
+        "wandb",
     )
     given = [(name, getattr(args, name)) for name in options]
     flags = [f"--{name.replace('_', '-')}={value}" for name, value in given if value is not None]

@@ -45,6 +45,7 @@ ADAPTERS = {
         "scripts/*.py",
     ],
     "optuna": ["Daddy/search/study.py"],
+    "wandb": ["Daddy/search/wandb_runs.py"],
     "daytona": ["Daddy/sandbox/daytona_backend.py"],
     "subprocess": ["Daddy/core/run_subprocess.py", "scripts/*.py"],
 }
