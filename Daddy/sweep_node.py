@@ -111,8 +111,8 @@ def _drive(
         say(note)
     try:
         trials.join(say, stop)
-        runs = WandbRuns(paths.root, args.wandb, os.environ, say) if args.wandb else None
-        sweep = Sweep(paths, config, plan, study, trials, SystemClock(), say, runs and runs.record)
+        runs = args.wandb and WandbRuns(paths.root, args.wandb, os.environ, say).record
+        sweep = Sweep(paths, config, plan, study, trials, SystemClock(), say, runs)
         return sweep.run(args.jobs, args.max_rollouts, stop)
     finally:
         trials.close()

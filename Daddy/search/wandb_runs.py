@@ -60,10 +60,13 @@ class WandbRuns:
 
     def record(self, trial: Trial, training: Training, verdict: Verdict) -> None:
         """Write the run of a trial, and upload it. A failure is a warning."""
-        summary = {"state": verdict.outcome, "reason": verdict.reason, "steps": training.steps}
-        summary |= {"score": verdict.score} if verdict.outcome == "complete" else {}
-        run = {"id": trial.run_id, "group": self._root.name, "config": dict(trial.settings)}
-        run |= {"summary": {**summary, "cost": training.cpu_seconds}, "history": _thin(training)}
+        run = {
+            "id": trial.run_id,
+            "group": self._root.name,
+            "config": dict(trial.settings),
+            "summary": _summarise(training, verdict),
+            "history": _thin(training),
+        }
         pattern = f"wandb/offline-run-*-{trial.run_id}"
         try:
             for earlier in self._root.glob(pattern):
@@ -84,10 +87,16 @@ class WandbRuns:
 
     def _call(self, timeout_s: float, *argv: str, given: str = "") -> None:
         """Run a module as a child in the sweep's folder. DaddyError unless it ends well."""
-        words, where = (sys.executable, "-m", *argv), {"env": self._environ, "cwd": self._root}
-        done = run_command(words, timeout_s, stdin=given, die_with_us=True, **where)
+        words, env = (sys.executable, "-m", *argv), self._environ
+        done = run_command(words, timeout_s, env=env, stdin=given, cwd=self._root, die_with_us=True)
         if done.returncode:
             raise DaddyError(f"python -m {argv[0]} ended with {done.returncode}")
+
+
+def _summarise(training: Training, verdict: Verdict) -> dict[str, object]:
+    score = {"score": verdict.score} if verdict.outcome == "complete" else {}
+    ended = {"state": verdict.outcome, "reason": verdict.reason}
+    return {**score, **ended, "cost": training.cpu_seconds, "steps": training.steps}
 
 
 def _thin(training: Training) -> list[tuple[int, float]]:

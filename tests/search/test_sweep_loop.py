@@ -160,13 +160,23 @@ class Ends:
 def sweep(tmp_path):
     """Provide a function that drives a sweep over attempts with given exit codes."""
 
-    def drive(codes, most=10, jobs=1, disk=None, root=tmp_path, stop=lambda: None):
+    def drive(
+        codes,
+        most=10,
+        jobs=1,
+        disk=None,
+        root=tmp_path,
+        stop=lambda: None,
+        prune=False,
+        record=None,
+    ):
         paths = sweep_paths(root, "test")
         paths.root.mkdir(parents=True, exist_ok=True)
-        plan = StudyPlan("random", ("score", "cost"), prune=False, space=SPACE, seed=0)
+        objectives = ("score",) if prune else ("score", "cost")
+        plan = StudyPlan("random", objectives, prune=prune, space=SPACE, seed=0)
         study, ends, said = Study(paths.journal, plan), Ends(codes, disk), []
         common = sweep_config(load_config(), SweepRequest("test", device="cpu"))
-        driver = Sweep(paths, common, plan, study, ends, SystemClock(), said.append)
+        driver = Sweep(paths, common, plan, study, ends, SystemClock(), said.append, record)
         return driver.run(jobs, most, stop), study.trials(), "\n".join(said), ends
 
     return drive
@@ -211,6 +221,21 @@ def test_a_full_disk_ends_a_sweep_and_the_trial_is_kept(sweep, tmp_path, monkeyp
         code, trials, said, _ = sweep([7, 8], most=2, root=disk.folder)
     assert "test.r.1: goes on from its checkpoint" in said
     assert (code, len(trials)) == (ExitCode.PARTLY_FAILED, 2)
+
+
+@pytest.mark.parametrize(("prune", "outcome"), [(False, "failed"), (True, "pruned")])
+def test_each_trial_is_recorded_once_at_its_end(sweep, monkeypatch, prune, outcome):
+    monkeypatch.setattr(Sweep, "_is_hopeless", lambda *_: True)
+    ended = []
+    codes = [10, 10] if prune else [10, 7, 8]
+    _, trials, _, _ = sweep(
+        codes, most=2, prune=prune, record=lambda *each: ended.append((each[0].run_id, each[2]))
+    )
+    assert [(name, verdict.outcome) for name, verdict in ended] == [
+        ("test.r.1", outcome),
+        ("test.r.2", outcome),
+    ]
+    assert [each.state for each in trials] == [outcome, outcome]
 
 
 def test_settings_that_do_not_go_together_fail_their_trial(sweep, monkeypatch):

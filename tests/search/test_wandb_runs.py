@@ -68,7 +68,8 @@ def read_run(path):
 
 
 def runs_of(sweep):
-    return {path.stem: path for path in sweep.glob("wandb/offline-run-*/*.wandb")}
+    """Return the files of the runs of a sweep, by trial."""
+    return sorted(sweep.glob("wandb/offline-run-*/*.wandb"), key=lambda path: path.name)
 
 
 def test_each_trial_of_a_sweep_is_a_run(wandb_installed, tmp_path):
@@ -82,10 +83,8 @@ def test_each_trial_of_a_sweep_is_a_run(wandb_installed, tmp_path):
     assert "wandb" not in done.stdout
     sweep = tmp_path / "runs/sweeps/test"
     assert [each.name for each in tmp_path.iterdir()] == ["runs"]
-    trials, runs = read_study(sweep / "study.jsonl")[1], runs_of(sweep)
-    assert sorted(runs) == ["run-test.r.1", "run-test.r.2"]
-    for trial in trials:
-        names, config, summary, history = read_run(runs[f"run-{trial.run_id}"])
+    for trial, path in zip(read_study(sweep / "study.jsonl")[1], runs_of(sweep), strict=True):
+        names, config, summary, history = read_run(path)
         assert names == (trial.run_id, trial.run_id, "test")
         assert config == trial.settings
         assert (summary["score"], summary["cost"]) == trial.values
@@ -105,7 +104,7 @@ def test_a_trial_that_ends_twice_is_one_run_and_an_outage_is_told_once(
     runs.record(trial, Training([], 0, 0.5), Verdict("failed", "exit code 7"))
     pruned = Verdict("pruned", "its score is low")
     runs.record(trial, Training([(step, step) for step in episodes], 3000, 1.5), pruned)
-    (path,) = runs_of(tmp_path).values()
+    (path,) = runs_of(tmp_path)
     _, config, summary, history = read_run(path)
     assert config == trial.settings
     ended = {"state": "pruned", "reason": "its score is low", "steps": 3000, "cost": 1.5}
