@@ -116,7 +116,7 @@ def main() -> None:
         root_dir=str(Path.cwd()), console="off", host="", save_code=False, symlink=False,
         x_save_requirements=False, **dict.fromkeys(_OFF.split(), True),
     )  # fmt: skip
-    # Without `resume`: with it, a second upload would append to the history of the first.
+    # Without `resume`, which would append to the history of a run of this id: W&B begins it anew.
     run = wandb.init(
         mode="offline", id=given["id"], name=given["id"], group=given["group"],
         project=os.environ.get("WANDB_PROJECT", "daddy"), config=given["config"],

@@ -4,6 +4,8 @@ import json
 import os
 import subprocess
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.metadata import PackageNotFoundError, version
 
 import pytest
@@ -18,6 +20,13 @@ from Daddy.search.wandb_runs import MOST_POINTS, WandbRuns, check_wandb
 from tests.patience import PATIENCE_S
 
 KEY = "0123456789" * 4
+PROJECT = {"id": "p", "name": "daddy", "entity": {"id": "e", "name": "me"}}
+BUCKET = {"id": "x", "name": "test.r.1", "historyLineCount": 0, "project": PROJECT}
+ANSWER = {
+    "upsertBucket": {"bucket": BUCKET, "inserted": True},
+    "createRunFiles": {"runID": "x", "uploadHeaders": [], "files": []},
+}
+"""W&B's answer to all that an upload asks."""
 
 
 @pytest.fixture
@@ -73,7 +82,13 @@ def runs_of(sweep):
 
 
 def test_each_trial_of_a_sweep_is_a_run(wandb_installed, tmp_path):
-    words = ("run=test", "+hardware=cpu", "trainer.total_timesteps=50", "--max-rollouts=2")
+    words = (
+        "run=test",
+        "+hardware=cpu",
+        "trainer.total_timesteps=50",
+        "--max-rollouts=2",
+        "--jobs=2",
+    )
     home, argv = {"HOME": str(tmp_path)}, [sys.executable, "-m", "Daddy.sweep_node", *words]
     done = subprocess.run(
         [*argv, "--wandb=offline"], cwd=tmp_path, env={**os.environ, **home}, text=True,
@@ -93,15 +108,50 @@ def test_each_trial_of_a_sweep_is_a_run(wandb_installed, tmp_path):
         assert history
 
 
+class StandIn(BaseHTTPRequestHandler):
+    """Takes the uploads of a run, as W&B does."""
+
+    def do_POST(self):
+        self.server.taken += self.rfile.read(int(self.headers["Content-Length"]))
+        answer = json.dumps({"data": ANSWER}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def server():
+    with ThreadingHTTPServer(("127.0.0.1", 0), StandIn) as server:
+        server.taken = b""
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
 def test_a_trial_that_ends_twice_is_one_run_and_an_outage_is_told_once(
-    wandb_installed, tmp_path, monkeypatch
+    wandb_installed, tmp_path, monkeypatch, server
 ):
     said, trial = [], Trial(0, "test.r.1", {"training.gamma": 0.9}, "running")
-    environ = {**os.environ, "WANDB_API_KEY": KEY, "WANDB_BASE_URL": "http://127.0.0.1:9"}
+    environ = {
+        **os.environ,
+        "WANDB_API_KEY": KEY,
+        "WANDB_BASE_URL": f"http://127.0.0.1:{server.server_port}",
+    }
     runs, episodes = WandbRuns(tmp_path, "online", environ, said.append), range(3 * MOST_POINTS)
     monkeypatch.setattr(wandb_runs, "_WRITE_S", PATIENCE_S)
+    monkeypatch.setattr(wandb_runs, "_UPLOAD_S", PATIENCE_S)
+    runs.record(trial, Training([(1, 7.5)], 1, 0.5), Verdict("failed", "exit code 7"))
+    assert said == []
+    assert b"wandb-history.jsonl" in server.taken
+    server.shutdown()
+    server.server_close()
     monkeypatch.setattr(wandb_runs, "_UPLOAD_S", 1.0)
-    runs.record(trial, Training([], 0, 0.5), Verdict("failed", "exit code 7"))
     pruned = Verdict("pruned", "its score is low")
     runs.record(trial, Training([(step, step) for step in episodes], 3000, 1.5), pruned)
     (path,) = runs_of(tmp_path)
