@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError
 
 import pytest
 
@@ -27,14 +27,6 @@ ANSWER = {
     "createRunFiles": {"runID": "x", "uploadHeaders": [], "files": []},
 }
 """W&B's answer to all that an upload asks."""
-
-
-@pytest.fixture
-def wandb_installed():
-    try:
-        version("wandb")
-    except PackageNotFoundError:
-        pytest.skip("wandb is no development tool, since it takes 62 MB: install the extra wandb")
 
 
 def records_of(path):
@@ -81,7 +73,7 @@ def runs_of(sweep):
     return sorted(sweep.glob("wandb/offline-run-*/*.wandb"), key=lambda path: path.name)
 
 
-def test_each_trial_of_a_sweep_is_a_run(wandb_installed, tmp_path):
+def test_each_trial_of_a_sweep_is_a_run(tmp_path):
     words = (
         "run=test",
         "+hardware=cpu",
@@ -135,7 +127,7 @@ def server():
 
 
 def test_a_trial_that_ends_twice_is_one_run_and_an_outage_is_told_once(
-    wandb_installed, tmp_path, monkeypatch, server
+    tmp_path, monkeypatch, server
 ):
     said, trial = [], Trial(0, "test.r.1", {"training.gamma": 0.9}, "running")
     environ = {
