@@ -35,7 +35,6 @@ from Daddy.search.nodes import (
     stop_nodes,
 )
 from Daddy.search.sweep_request import WORDS_HELP, add_sweep_flags, parse_words, sweep_argv
-from Daddy.search.wandb_runs import check_wandb
 from Daddy.workloads import WORKLOADS
 
 _HEALTHY_S = 60.0
@@ -170,13 +169,16 @@ def _sweep(args: argparse.Namespace, clock: Clock) -> int:
     With --backend slurm it runs here, outside of nodes, and its trials as jobs.
     """
     given = parse_words(args.words, WORKLOADS)
-    if args.wandb:
-        check_wandb(args.wandb, os.environ)
     argv = [sys.executable, "-m", "Daddy.sweep_node", "--run-dir", str(args.run_dir)]
     if args.backend == "slurm":
         if args.nodes > 1:
             raise UsageError("--nodes 2 with --backend slurm: a job trains alone", "leave one out")
         return run_interactive([*argv, *sweep_argv(args)])
+    if args.wandb == "online":
+        raise UsageError(
+            "--wandb online: nodes have no key and reach no network",
+            "type --wandb offline, then wandb sync; or run python -m Daddy.sweep_node",
+        )
     args.words += [] if "device" in given else ["+hardware=macbook"]  # nodes see no GPU
     if read_nodes(args.run_dir) is None:
         print("the nodes do not run: starting them", flush=True)

@@ -1,4 +1,4 @@
-"""Entry: one rank of a sweep; `python -m Daddy.sweep_node run=NAME` is the only or the first one.
+"""Entry: runs a sweep as rank 0, or follows it as another rank.
 
 The same command runs on each node, with WORLD_SIZE and RANK set as torchrun does. Rank 0 drives the
 sweep, the others follow it through the sweep's folder.
@@ -46,7 +46,9 @@ if TYPE_CHECKING:
 
 def make_parser() -> ArgumentParser:
     """Return the parser of the command line."""
-    parser = ArgumentParser(prog="sweep_node", description="Run a sweep's rank.", epilog=WORDS_HELP)
+    parser = ArgumentParser(
+        prog="sweep_node", description="Run a sweep, or one rank of it.", epilog=WORDS_HELP
+    )
     parser.add_argument(
         "--run-dir", type=Path, default=Path("runs"), help="folder of sweeps (runs)"
     )

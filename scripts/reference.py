@@ -69,7 +69,7 @@ MEANINGS: dict[ExitCode, tuple[str, str]] = {
     ),
     ExitCode.PARTLY_FAILED: (
         "the command is done, but some of its sandboxes or trials failed",
-        "read `errors.log`; `--resume` runs only what is missing",
+        "read `errors.log`, `--resume` runs what is missing; `python -m Daddy.sweep_report`",
     ),
     ExitCode.PACKAGES_MISSING: (
         "packages of the Python environment are missing: an extra, or files that were purged",

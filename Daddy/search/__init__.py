@@ -1,5 +1,9 @@
 """Search: sweeps over hyperparameters.
 
+A sweep: the driver (`sweep_loop`, read it first) asks `study` for settings and hands attempts to
+`local_trials` or `slurm_trials`; `trial_log` reads their events, `trial_rules` judges them. Apart
+from that, `docker_launch` starts a `node_supervisor`, and `nodes` runs commands in its nodes.
+
 sweep_files        the folder of a sweep: its record, and run numbers that are given out once
 sweep_request      the words and options of the command line
 search_space       the settings that a sweep varies, and the values of each
@@ -11,6 +15,7 @@ trial_log          the events that a trial's learners write
 local_trials       attempts of trials on one rank, or on several that follow through files
 slurm_trials       attempts of trials as Slurm jobs
 slurm_rules        the room for a job in the person's queue, and the exit codes of ended jobs
+wandb_runs         each trial as a run of W&B
 sweep_report_text  the report of a sweep for a screen
 sweep_report_plot  the report as a picture (matplotlib)
 coordinator        HTTP server that registers sweeps and gives out run names

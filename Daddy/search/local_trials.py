@@ -5,8 +5,9 @@ Each rank of a sweep is a process; rank 0 is the driver. They share nothing but 
 1. The driver lists in ``driver.json`` the attempts that it wants to run, and starts its own part.
 2. A follower starts its part of each listed attempt, stops what is no longer listed, and lists in
    ``ranks/K.json`` its attempts with their exit codes.
-3. Both count up a heartbeat in their file. A driver without heartbeats for `SILENCE_S` is gone. A
-   follower that does not list an attempt after `READY_S` is lost, and the attempt with it.
+3. The driver counts up a heartbeat: a follower that sees none for `SILENCE_S` (before its first
+   attempt for `JOIN_S`) ends. A follower that does not list an attempt within `READY_S` is lost,
+   and the attempt with it; later, gloo tells the other ranks.
 
 A follower is known by a token of its start: one that was started again lists nothing of before.
 """
@@ -33,10 +34,11 @@ READY_S = 15.0
 """Longest wait for a follower to begin its part; it looks every `_POLL_S`."""
 JOIN_S = 120.0
 """Longest wait for a follower's start, of which importing is a part."""
-FAILED_S, STOP_S = 3.0, 30.0
-"""Seconds in which the other ranks end after one has failed (gloo tells them at once, unless they
-still wait for it to come), and after one has ended well or we asked them to: they write a
-checkpoint."""
+FAILED_S = 3.0
+"""Seconds from the first failed rank until the others are killed: gloo tells them at once, unless
+they are still connecting."""
+STOP_S = 30.0
+"""Seconds for a checkpoint, from a request to stop or from the first rank that ended well."""
 SILENCE_S = 60.0
 _POLL_S, _BEAT_S = 0.2, 2.0
 _PORTS = 100
@@ -81,6 +83,7 @@ def _environment(ranks: Ranks, rank: int, port: int) -> dict[str, str]:
         "RANK": str(rank),
         "MASTER_ADDR": ranks.host,
         "MASTER_PORT": str(port),
+        "TORCHELASTIC_USE_AGENT_STORE": "False",  # torchrun serves the sweep's ranks, not a trial's
     }
 
 
@@ -292,7 +295,7 @@ class Follower:
         new = [name for name in ours if name not in self._children]
         for name in new:
             self._start(name, ours[name])
-        for name, child in self._children.items():
+        for name, child in list(self._children.items()):
             if name not in ours:
                 self._end(name, child)
         ended = [child.wait(0) for child in self._children.values() if child.exit_code is None]

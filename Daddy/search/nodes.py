@@ -31,8 +31,8 @@ from Daddy.core.shared_weights_paths import PathBelow
 from Daddy.core.stop_conditions import event_on_signals
 from Daddy.search.node_plan import RANKS, Node, enter_argv, node_environment
 
-GRACE_S = 30.0
-"""Seconds that commands have to end after a signal."""
+GRACE_S = 45.0
+"""Seconds that commands have to end after a signal: a sweep's driver gives its learners 30."""
 _SETTLE_S = 2.0
 """Seconds in which ranks may end by themselves after rank 0: most commands end on all at once."""
 MAX_RESTARTS, _RESTART_S = 3, 1.0
@@ -40,7 +40,6 @@ _SIGNALLED = 128
 """An exit code above it tells of a signal."""
 LINE_BYTES = 4096
 """Longest line of output; the rest of a longer one is another line."""
-START = "./devops/docker_launch.py start"
 _POLL_S = 0.05
 _BACK_S = 15.0
 """Seconds within which a node that died is there again."""
@@ -121,7 +120,8 @@ def await_node(run_dir: Path, node: Node, clock: Clock) -> int:
     while clock.monotonic() < deadline:
         state = read_nodes(run_dir)
         if state is None:
-            raise ConfigError(f"the nodes of {run_dir} do not run", f"start them: {START}")
+            start = f"python -m Daddy.docker_launch --run-dir {run_dir} start"
+            raise ConfigError(f"the nodes of {run_dir} do not run", f"start them: {start}")
         if process := state.process(node):
             return process.pid
         clock.wait(threading.Event(), _POLL_S)

@@ -1,7 +1,7 @@
 """Adapter for Optuna: suggests the settings of trials, and keeps a sweep's trials in one file.
 
 The file is a journal in Optuna's format, a JSON object in each line, which Optuna's own tools read.
-One process writes it, and that process has the sweep's lease: no lock stands beside the file. Each
+One process writes it, the one that holds the sweep's lock. Each
 line is on disk before the call that writes it returns, and a trial begins with a single line, so a
 process killed at any moment leaves no half of a trial. Readers never change the file.
 

@@ -47,7 +47,7 @@ class Trial:
     number: int
     """Counted from 0, in the order in which the settings were suggested."""
     run_id: str
-    """The name that the coordinator gave out: ``<sweep>.r.<n>``."""
+    """The name in the sweep, ``<sweep>.r.<n>``, which is given out once."""
     settings: Mapping[str, Value]
     state: str
     """running, complete, failed or pruned."""

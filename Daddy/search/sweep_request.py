@@ -19,7 +19,7 @@ ARENA = "/env/mettagrid/curriculum/arena/random"
 """Metta's curriculum, for which we train cartpole."""
 _HARDWARE = {"macbook": "cpu", "cpu": "cpu", "gpu": "cuda"}
 _WORDS = ("run", "trainer.total_timesteps", "trainer.curriculum", "+hardware")
-_OWN = ("training.seed", "training.total_steps", "training.device", "training.workload")
+_OWN = tuple(f"training.{key}" for key in ["seed", "total_steps", "device", "workload", "stream"])
 """Settings that a sweep chooses, or that another word sets."""
 _FROZEN = ("workload", "steps", "fixed")
 _BACKENDS = ("local", "slurm")
@@ -28,7 +28,8 @@ WORDS_HELP = """words: run=NAME (a sweep of that name is continued),
 trainer.total_timesteps=N (20000), trainer.curriculum=cartpole|pokemon_red,
 +hardware=macbook|cpu|gpu, training.KEY=VALUE and reward.KEY=VALUE (fixed in every trial). Exit
 codes: 0, 2 usage, 3 settings, 4 Slurm refused or does not answer, 5 another process drives this
-sweep, 8 another rank is missing, 9 files, 13 a trial failed, 14 Optuna or wandb is missing."""
+sweep, 8 another rank is missing, 9 files or a full disk, 13 a trial failed, 14 Optuna or wandb is
+missing, 130 stopped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,12 @@ def add_sweep_flags(parser: argparse.ArgumentParser) -> None:
     add("words", nargs="*", metavar="NAME=VALUE", help="words as below")
     add("--max-rollouts", type=whole_number(0), default=10, help="trials, 0: no end (10)")
     add("--jobs", type=whole_number(1, 64), default=1, help="trials, or Slurm jobs, at once (1)")
-    add("--backend", choices=_BACKENDS, default="local", help="place of the trainings (local)")
+    add(
+        "--backend",
+        choices=_BACKENDS,
+        default="local",
+        help="run trials here, or as Slurm jobs (local)",
+    )
     options = "option of the jobs, beside the slurm settings: time=30, gres= (repeatable)"
     add("--sbatch", action="append", default=[], metavar="NAME=VALUE", help=options)
     add(
@@ -58,9 +64,14 @@ def add_sweep_flags(parser: argparse.ArgumentParser) -> None:
         choices=(*SAMPLERS, "protein"),
         help="method that suggests settings (gp; tpe with --prune)",
     )
-    add("--objectives", choices=_OBJECTIVES, help="objectives of the search (score,cost)")
+    add(
+        "--objectives",
+        choices=_OBJECTIVES,
+        metavar="score,cost|score",
+        help="objectives of the search (score,cost)",
+    )
     add("--prune", action="store_true", default=None, help="end bad trials early (score alone)")
-    add("--space", metavar="FILE", help="settings to search (those of the workload)")
+    add("--space", metavar="FILE", help="JSON: settings to search (usual ones)")
     add("--seed", type=whole_number(0), help="seed of the suggestions (0)")
     add("--wandb", choices=("offline", "online"), help="write trials as runs of W&B (off)")
     add("--config", metavar="FILE", help="configuration of all trials (the one shipped)")
@@ -145,7 +156,7 @@ def _parse_value(text: str) -> Any:
 
 
 def merge_request(given: Mapping[str, Any], recorded: Mapping[str, Any]) -> SweepRequest:
-    """Return the request of a sweep that continues: what is not given is as recorded.
+    """Return the request of a sweep that continues: fields that are not given come from the record.
 
     ConfigError for a value that differs from the recorded one: the trials could not be compared.
     """

@@ -47,8 +47,8 @@ class AttemptEnd:
 class Verdict:
     """The result of an attempt.
 
-    `outcome`: complete, cut off (to be continued) or failed. `repeat`: the settings deserve one
-    more try. `fatal`: every other trial would fail too.
+    `outcome`: complete, cut off (to be continued), failed, or pruned (by the driver). `repeat`: the
+    settings deserve one more try. `fatal`: every other trial would fail too.
     """
 
     outcome: str
