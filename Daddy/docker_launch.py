@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from Daddy.core.arguments import ArgumentParser, whole_number
-from Daddy.core.atomic_files import read_bounded, write_atomic
+from Daddy.core.atomic_files import read_bounded, sha256_hex, write_atomic
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.entry_point import run_entry
 from Daddy.core.errors import ConfigError, ExitCode, NetworkError, SandboxError, UsageError
@@ -198,7 +198,7 @@ def _show_in_nodes(path: Path, run_dir: Path) -> Path:
         content = read_bounded(path, _FILE_BYTES)
     except FileNotFoundError as error:
         raise ConfigError(f"there is no file at {path}", "name an existing file") from error
-    shown = node_paths(run_dir).root / path.name
+    shown = node_paths(run_dir).root / f"{sha256_hex(content)[:12]}-{path.name}"
     write_atomic(shown, content)
     return shown
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 import os
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from Daddy.core.arguments import ArgumentParser
-from Daddy.core.atomic_files import canonical_json, create_exclusive, read_json
+from Daddy.core.atomic_files import canonical_json, create_exclusive
 from Daddy.core.clock import SystemClock
 from Daddy.core.entry_point import run_entry
 from Daddy.core.errors import ConfigError, ExitCode, UsageError
@@ -27,8 +27,15 @@ from Daddy.core.stop_conditions import StopSignal
 from Daddy.learning.ddp import RankAddress, read_rank
 from Daddy.search.local_trials import Follower, LocalTrials, Ranks
 from Daddy.search.search_space import DEFAULT_SPACES, Space, parse_space
-from Daddy.search.study_plan import StudyPlan, plan_from_json, plan_to_json
-from Daddy.search.sweep_files import SweepPaths, SweepRecord, create_sweep, hold_sweep, sweep_paths
+from Daddy.search.study_plan import StudyPlan, plan_to_json
+from Daddy.search.sweep_files import (
+    SweepPaths,
+    SweepRecord,
+    create_sweep,
+    hold_sweep,
+    read_request,
+    sweep_paths,
+)
 from Daddy.search.sweep_request import (
     WORDS_HELP,
     SweepRequest,
@@ -66,14 +73,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     _check_backend(args, rank)
     if rank.rank > 0:
         follower = Follower(paths, ranks, rank.rank, new_token(), os.environ, clock)
-        follower.follow(stop.install().stop_reason)
+        with hold_sweep(paths, rank.rank):
+            follower.follow(stop.install().stop_reason)
         return ExitCode.DONE
     if args.wandb:
         check_wandb(args.wandb, os.environ)
-    recorded = read_json(paths.request) if paths.request.exists() else {}
-    study = recorded.pop("study", {})
+    recorded, recorded_plan = read_request(paths)
     request = merge_request(given, recorded)
-    plan = _plan(args, request, study)
+    plan = _plan(args, request, recorded_plan)
     common = _common_config(args.config and Path(args.config), paths, request)
     with hold_sweep(paths):
         return _drive(args, paths, request, plan, common, ranks, stop.install().stop_reason)
@@ -104,11 +111,11 @@ def _drive(
 
     say = partial(print, flush=True)
     trials, config = _open_trials(args, paths, common, ranks)
-    study = Study(paths.journal, plan)
-    create_sweep(paths, SweepRecord(new_token()))
     record = {**frozen_fields(request), "study": plan_to_json(plan)}
     create_exclusive(paths.config, config_to_json(common))
     create_exclusive(paths.request, canonical_json(record))
+    study = Study(paths.journal, plan)
+    create_sweep(paths, SweepRecord(new_token()))
     for note in request.notes:
         say(note)
     try:
@@ -133,21 +140,29 @@ def _open_trials(
     return jobs, config
 
 
-def _plan(args: Namespace, request: SweepRequest, recorded: Mapping[str, Any]) -> StudyPlan:
+def _plan(args: Namespace, request: SweepRequest, recorded: StudyPlan | None) -> StudyPlan:
     """Return the recorded plan, else the usual one, with what the command line gives. ConfigError.
 
     A setting that is fixed is not searched.
     """
     sampler = "gp" if args.sampler == "protein" else args.sampler
     objectives = tuple(args.objectives.split(",")) if args.objectives else None
-    given = {"sampler": sampler, "objectives": objectives, "prune": args.prune, "seed": args.seed}
+    given: dict[str, Any] = {
+        "sampler": sampler,
+        "objectives": objectives,
+        "prune": args.prune,
+        "seed": args.seed,
+    }
     if args.space or not recorded:
         space = read_space(Path(args.space)) if args.space else DEFAULT_SPACES[request.workload]
         given["space"] = {key: space[key] for key in space if key not in request.fixed}
+        if not given["space"]:
+            raise ConfigError("every setting of the space is fixed", "fix fewer, or use --space")
     method = "tpe" if args.prune else "gp"  # GP learns nothing from pruned trials
     usual = StudyPlan(method, ("score", "cost"), prune=False, space={}, seed=0)
-    plan = plan_from_json(recorded) if recorded else usual
-    return replace(plan, **{key: value for key, value in given.items() if value is not None})
+    return replace(
+        recorded or usual, **{key: value for key, value in given.items() if value is not None}
+    )
 
 
 def _common_config(path: Path | None, paths: SweepPaths, request: SweepRequest) -> Config:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from Daddy.core.arguments import ArgumentParser, did_you_mean, whole_number
-from Daddy.core.atomic_files import canonical_json, create_exclusive, read_json
+from Daddy.core.atomic_files import canonical_json, create_exclusive
 from Daddy.core.entry_point import run_entry
 from Daddy.core.errors import ConfigError, ExitCode, FileError, UsageError
 from Daddy.core.humanize import printable_line
@@ -20,7 +20,7 @@ from Daddy.core.load_config import load_release_config, unusual_settings
 from Daddy.core.settings import TUNED, Config, profile_values
 from Daddy.core.terminal import print_screen
 from Daddy.search.study_plan import StudyPlan, Trial
-from Daddy.search.sweep_files import SweepPaths, sweep_paths
+from Daddy.search.sweep_files import SweepPaths, read_request, sweep_paths
 from Daddy.search.sweep_report_text import (
     draw_report,
     format_result,
@@ -33,6 +33,7 @@ _OF_SWEEPS = (
     "run_dir",
     "run_name",
     "collaboration.enabled",
+    "slurm.gpus_per_job",
     "training.seed",
     "training.stream",
     "training.total_steps",
@@ -68,7 +69,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     from Daddy.search.study import IMPORTANCE_FROM, importance, read_study
 
     plan, trials = read_study(paths.journal)
-    request, shares = read_json(paths.request), importance(paths.journal)
+    request, shares = read_request(paths)[0], importance(paths.journal)
     too_few = f"too few trials to tell ({IMPORTANCE_FROM} complete ones that differ are needed)"
     title = _title(paths, plan, request)
     print_screen(partial(draw_report, title, plan, trials, shares, too_few, args.limit))

@@ -26,7 +26,7 @@ from typing import Any
 
 from Daddy.core.atomic_files import read_json_or_empty, write_json
 from Daddy.core.clock import Clock
-from Daddy.core.errors import ExitCode, NetworkError
+from Daddy.core.errors import ConfigError, ExitCode, NetworkError
 from Daddy.core.run_subprocess import Child, spawn_child
 from Daddy.search.sweep_files import SweepPaths
 
@@ -42,6 +42,8 @@ STOP_S = 30.0
 SILENCE_S = 60.0
 _POLL_S, _BEAT_S = 0.2, 2.0
 _PORTS = 100
+_KEPT = 128
+"""Ended attempts in a follower's file: the driver reads exit codes after it has dropped them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,8 @@ def learner_argv(folder: Path, rank: int) -> list[str]:
 
 def _spawn(folder: Path, rank: int, environ: Mapping[str, str], added: Mapping[str, str]) -> Child:
     log = folder / f"rank-{rank}.log"
-    env = {**environ, **added}
+    own = {name: text for name, text in environ.items() if not name.startswith("DADDY_")}
+    env = {**own, **added}  # those would replace the trial's settings
     return spawn_child(
         learner_argv(folder, rank), stdout=log, stderr=log, env=env, cwd=folder, die_with_us=True
     )
@@ -209,7 +212,7 @@ class LocalTrials:
         if self._ranks.size == 1:
             return 0
         taken = {running.port for running in self._running.values()}
-        for port in range(self._ranks.port, self._ranks.port + _PORTS):
+        for port in range(self._ranks.port, min(self._ranks.port + _PORTS, 1 << 16)):
             with contextlib.suppress(OSError), socket.socket() as probe:
                 probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 if port not in taken:
@@ -235,7 +238,8 @@ class LocalTrials:
             for name, running in self._running.items()
             if running.ends_by is None
         }
-        record = {"beat": self._beat, "attempts": wanted, "ended": ended}
+        facts = {"beat": self._beat, "size": self._ranks.size}
+        record = {**facts, "attempts": wanted, "ended": ended}
         write_json(self._paths.driver, record, durable=False)
 
 
@@ -266,8 +270,10 @@ class Follower:
                 record = read_json_or_empty(self._paths.driver)
                 if record and record != known:
                     known, heard = record, self._clock.monotonic()
-                if known.get("ended") and known != before:
-                    return
+                if known != before:
+                    self._check_size(known.get("size"))
+                    if known.get("ended"):
+                        return
                 self._check_silence(heard)
                 changed = self._apply(known.get("attempts"))
                 self._tell(now=changed)
@@ -275,6 +281,13 @@ class Follower:
         finally:
             for child in self._children.values():
                 child.signal_group(signal.SIGKILL)
+
+    def _check_size(self, size: object) -> None:
+        if size != self._ranks.size:
+            raise ConfigError(
+                f"WORLD_SIZE is {self._ranks.size} here and {size} at rank 0",
+                "set the same WORLD_SIZE on each node",
+            )
 
     def _check_silence(self, heard: float) -> None:
         limit = SILENCE_S if self._children else JOIN_S
@@ -299,7 +312,15 @@ class Follower:
             if name not in ours:
                 self._end(name, child)
         ended = [child.wait(0) for child in self._children.values() if child.exit_code is None]
+        self._forget(ours)
         return bool(new) or any(ended)
+
+    def _forget(self, ours: Mapping[str, Any]) -> None:
+        """Forget attempts that ended long ago, or the file would outgrow what is read."""
+        children = self._children.items()
+        done = [n for n, child in children if n not in ours and child.exit_code is not None]
+        for name in done[:-_KEPT]:
+            del self._children[name]
 
     def _start(self, name: str, wanted: Mapping[str, Any]) -> None:
         added = _environment(self._ranks, self._rank, int(wanted["port"]))

@@ -70,11 +70,15 @@ def plan_to_json(plan: StudyPlan) -> dict[str, Any]:
 def plan_from_json(given: Mapping[str, Any]) -> StudyPlan:
     """Return the plan that :func:`plan_to_json` wrote. KeyError, TypeError, ConfigError."""
     space = {
-        key: Choices(tuple(entry["values"])) if "values" in entry else Range(**entry)
+        key: Choices(tuple(entry["values"])) if "values" in entry else _range(**entry)
         for key, entry in given["space"].items()
     }
     values = {name: given[name] for name in _names()}
     return StudyPlan(**{**values, "objectives": tuple(values["objectives"]), "space": space})
+
+
+def _range(low: float, high: float, *, log: bool, integer: bool) -> Range:
+    return Range(float(low), float(high), log=log, integer=integer)
 
 
 def differences(old: StudyPlan, new: StudyPlan) -> Iterator[str]:

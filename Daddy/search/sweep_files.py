@@ -12,16 +12,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from Daddy.core.atomic_files import canonical_json, create_exclusive, read_json
 from Daddy.core.errors import ConfigError, ControllerAliveError, FileError
 from Daddy.core.name_validation import check_sweep
 from Daddy.core.shared_weights_paths import PathBelow
+from Daddy.search.study_plan import StudyPlan, plan_from_json
 
 MAX_SWEEPS = 1_000
 """Most sweeps of a run directory: every program of this machine can ask for one."""
 MAX_RUNS = 100_000
 """Most runs of a sweep, for the same reason."""
+_RESTORE = "restore it, or give the sweep another name"
 _NUMBER = re.compile(r"(\d{6})\.json")
 
 
@@ -116,24 +119,47 @@ def take_run_id(paths: SweepPaths) -> str:
     raise ConfigError(f"the sweep {paths.root.name} has {MAX_RUNS:,} runs", "begin another sweep")
 
 
+def read_request(paths: SweepPaths) -> tuple[dict[str, Any], StudyPlan | None]:
+    """Return what a sweep was asked for and its plan; {} and None for a new sweep.
+
+    FileError if a file is damaged or lost: with defaults in its place, the trials to come could not
+    be compared with those before.
+    """
+    begun = paths.journal.exists() or any(_names(paths.runs))
+    if not begun and not paths.request.exists():
+        return {}, None
+    expected = (paths.config, paths.request, *([paths.journal] if any(_names(paths.runs)) else []))
+    if lost := [path for path in expected if not path.exists()]:
+        raise FileError(f"{lost[0]} is lost", _RESTORE)
+    record = read_json(paths.request)
+    try:
+        plan = plan_from_json(record.pop("study"))
+        steps = record["steps"] + 0
+        record = {"workload": str(record["workload"]), "steps": steps, "fixed": {**record["fixed"]}}
+    except (AttributeError, KeyError, TypeError, ValueError, ConfigError) as error:
+        raise FileError(f"{paths.request} is damaged", _RESTORE) from error
+    return record, plan
+
+
 @contextmanager
-def hold_sweep(paths: SweepPaths) -> Iterator[None]:
-    """Keep other processes from driving a sweep. ControllerAliveError if one does.
+def hold_sweep(paths: SweepPaths, rank: int = 0) -> Iterator[None]:
+    """Keep other processes from being this rank of a sweep. ControllerAliveError if one is.
 
     The system ends the lock with its process, however that ends.
     """
     paths.root.mkdir(parents=True, exist_ok=True)
-    with paths.held.open("a") as file:
+    lock = paths.root / f"rank-{rank}.lock" if rank else paths.held
+    with lock.open("a") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise ControllerAliveError(
-                f"another process drives the sweep {paths.root.name}",
+                f"another process is rank {rank} of the sweep {paths.root.name}",
                 "wait for its end or stop it with Ctrl-C; --jobs runs several trials at once",
             ) from error
         except OSError as error:
             raise FileError(
-                f"{paths.held} cannot be locked: {error.strerror}",
+                f"{lock} cannot be locked: {error.strerror}",
                 "use a --run-dir on a disk with locks",
             ) from error
         yield

@@ -12,6 +12,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -19,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from Daddy.core.atomic_files import find_full_disk, write_atomic
+from Daddy.core.atomic_files import DISK_FULL, find_full_disk, write_atomic
 from Daddy.core.clock import Clock
 from Daddy.core.errors import ConfigError, ExitCode
 from Daddy.core.load_config import config_to_json, with_values
@@ -33,6 +34,11 @@ from Daddy.search.trial_log import TrialLog
 from Daddy.search.trial_rules import AttemptEnd, Training, Verdict, find_breaker, judge_attempt
 
 _POLL_S, _PROGRESS_S = 0.2, 10.0
+SILENT_S = 600.0
+"""Seconds without an event after which an attempt is stopped, and continued from its checkpoint:
+a learner writes some in each iteration."""
+_DISK_BYTES = 1 << 18
+"""Room that a small checkpoint needs."""
 _RUN_NAME = 41
 """Longest name of a run."""
 Say = Callable[[str], None]
@@ -62,6 +68,8 @@ class _Running:
     trial: Trial
     attempts: int
     log: TrialLog
+    heard_at: float | None = None
+    """When the newest event of this attempt was read; None while its job waits or begins."""
     asked: bool = False
     pruned: bool = False
     reported: int = 0
@@ -89,8 +97,8 @@ class Sweep:
         self._running: dict[str, _Running] = {}
         self._waiting = [each for each in study.trials() if each.state == "running"]
         self._finished = self._read_finished()
-        self._first = len(self._finished)
-        """Trials that finished before us: their failures open no breaker now."""
+        self._ends: list[str | None] = []
+        """Trials that ended since we began, in this order: the reason of a failure, else None."""
         self._fatal, self._said = "", clock.monotonic()
 
     def run(self, jobs: int, most: int, stop: Callable[[], str | None]) -> int:
@@ -122,8 +130,7 @@ class Sweep:
 
     def _find_end(self, most: int) -> str:
         """Return the reason for which no further trial starts, "" if there is none."""
-        failed = [each.reason if each.state == "failed" else None for each in self._finished]
-        if reason := self._fatal or find_breaker(failed[self._first :]):
+        if reason := self._fatal or find_breaker(self._ends):
             return reason
         enough = most and len(self._finished) >= most
         return f"{len(self._finished)} of {most} rollouts" if enough else ""
@@ -146,7 +153,9 @@ class Sweep:
         write_atomic(folder / "config.json", config_to_json(config))
         attempts = self._study.begin_attempt(trial.number)
         attempt = TrialAttempt(f"{trial.run_id}.{attempts}", trial.run_id, folder)
-        self._running[attempt.name] = _Running(trial, attempts, TrialLog(folder))
+        log = TrialLog(folder)
+        log.read()  # events of earlier attempts are no sign of this one's life
+        self._running[attempt.name] = _Running(trial, attempts, log)
         return self._trials.start(attempt)
 
     def _ask(self) -> Trial:
@@ -160,9 +169,8 @@ class Sweep:
         """Judge an attempt that ended, and tell the sampler."""
         running = self._running.pop(name)
         trial, training = running.trial, running.log.read()
-        end = AttemptEnd(
-            codes, running.log.reasons, running.asked, find_full_disk(self._paths.root)
-        )
+        reasons = running.log.reasons(codes)
+        end = AttemptEnd(codes, reasons, running.asked, self._find_full_disk(reasons))
         verdict = judge_attempt(end, training, running.attempts)
         if running.pruned and verdict.outcome != "complete":
             verdict = Verdict("pruned", "its score lies below those of other trials")
@@ -170,10 +178,17 @@ class Sweep:
             self._record(trial, training, verdict)
         if verdict.outcome == "pruned":
             self._study.prune(trial.number)
+            self._ends.append(None)
             self._say(f"{trial.run_id}: pruned: {verdict.reason}")
             self._finished = self._read_finished()
         else:
             self._tell(running, training, verdict)
+
+    def _find_full_disk(self, reasons: Mapping[int, str]) -> str:
+        """Return the error of a full disk: ours, or one that a learner met with a large file."""
+        texts = [os.strerror(number) for number in DISK_FULL]
+        theirs = (each for each in reasons.values() if any(text in each for text in texts))
+        return find_full_disk(self._paths.root, _DISK_BYTES) or next(theirs, "")
 
     def _tell(self, running: _Running, training: Training, verdict: Verdict) -> None:
         trial, say = running.trial, self._say
@@ -184,6 +199,7 @@ class Sweep:
         elif verdict.outcome == "failed":
             self._fail(trial, verdict.reason, repeat=verdict.repeat and trial.repeats is None)
         else:
+            self._ends.append(None)
             values = {"score": verdict.score, "cost": verdict.cost}
             self._study.tell(trial.number, [values[each] for each in self._objectives])
             say(f"{trial.run_id}: training completed: {training.steps:,} steps")
@@ -196,6 +212,7 @@ class Sweep:
 
     def _fail(self, trial: Trial, reason: str, *, repeat: bool) -> None:
         self._study.fail(trial.number, reason, repeat=repeat)
+        self._ends.append(reason)
         self._say(f"{trial.run_id}: FAILED: {reason}{'; to be repeated once' * repeat}")
         self._finished = self._read_finished()
 
@@ -203,13 +220,24 @@ class Sweep:
         """Show progress now and then, and prune trials of which the pruner expects nothing."""
         told = self._clock.monotonic() - self._said >= _PROGRESS_S
         for name, running in self._running.items():
-            training = running.log.read()
+            before, training = running.log.events, running.log.read()
+            self._watch_silence(name, running, heard=running.log.events > before)
             if told:
                 self._say(f"{running.trial.run_id}: {training.steps:,} of {self._steps:,} steps")
             if self._prune and not running.asked and self._is_hopeless(running, training):
                 running.pruned = running.asked = True
                 self._trials.stop(name)
         self._said = self._clock.monotonic() if told else self._said
+
+    def _watch_silence(self, name: str, running: _Running, *, heard: bool) -> None:
+        """Stop an attempt that has written events and then none for `SILENT_S`."""
+        now = self._clock.monotonic()
+        if heard:
+            running.heard_at = now
+        elif running.heard_at and not running.asked and now - running.heard_at > SILENT_S:
+            self._say(f"{running.trial.run_id}: stopped: no event for {SILENT_S:g} s")
+            running.asked = True
+            self._trials.stop(name)
 
     def _is_hopeless(self, running: _Running, training: Training) -> bool:
         """Report the mean return of each tenth of the steps; return True if the pruner objects."""
@@ -235,13 +263,14 @@ class Sweep:
         told = ", ".join(f"{counts[state]} {state}" for state in ("complete", "failed", "pruned"))
         name = self._paths.root.name
         self._say(f"sweep {name}: {told}; ended: {reason}")
-        self._say(f"report: python -m Daddy.sweep_report run={name}")
+        folder = self._paths.root.parents[1]
+        where = "" if folder == Path.cwd() / "runs" else f" --run-dir {folder}"
+        self._say(f"report: python -m Daddy.sweep_report run={name}{where}")
         if asked:
             return int(ExitCode.INTERRUPTED)
         if self._fatal:
             return int(ExitCode.FILES)
-        failed = any(each.state == "failed" for each in self._finished[self._first :])
-        return int(ExitCode.PARTLY_FAILED if failed else ExitCode.DONE)
+        return int(ExitCode.PARTLY_FAILED if any(self._ends) else ExitCode.DONE)
 
 
 def sweep_config(base: Config, request: SweepRequest) -> Config:

@@ -48,7 +48,7 @@ class SweepRequest:
 def add_sweep_flags(parser: argparse.ArgumentParser) -> None:
     """Add the options of a sweep."""
     add = parser.add_argument
-    add("words", nargs="*", metavar="NAME=VALUE", help="words as below")
+    add("words", nargs="*", metavar="NAME=VALUE", help="words as below, before the options")
     add("--max-rollouts", type=whole_number(0), default=10, help="trials, 0: no end (10)")
     add("--jobs", type=whole_number(1, 64), default=1, help="trials, or Slurm jobs, at once (1)")
     add(

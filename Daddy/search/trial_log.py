@@ -20,20 +20,29 @@ class TrialLog:
         self._tail = EventTail(folder / "events")
         self._episodes: list[tuple[int, float]] = []
         self._steps, self._cpu_seconds = 0, 0.0
+        self.events = 0
+        """Number of events read."""
         self.goodbyes: dict[int, Mapping[str, Any]] = {}
         """Rank → data of its last goodbye: reason, exit_code, job_id."""
 
     def read(self) -> Training:
         """Read the events that are new; return the training so far."""
         for event in self._tail.read_new():
+            self.events += 1
             if found := _SLOT.fullmatch(str(event["source"]["id"])):
                 self._add(int(found[1]), event, event["data"])
         return Training(self._episodes, self._steps, self._cpu_seconds)
 
-    @property
-    def reasons(self) -> dict[int, str]:
-        """The last sentence of each rank."""
-        return {rank: str(data.get("reason", "")) for rank, data in self.goodbyes.items()}
+    def reasons(self, exit_codes: Mapping[int, int | None]) -> dict[int, str]:
+        """Return the last sentence of each rank that ended with the exit code it told.
+
+        A rank that was killed told none: its last goodbye is an earlier attempt's.
+        """
+        return {
+            rank: str(data.get("reason", ""))
+            for rank, data in self.goodbyes.items()
+            if data.get("exit_code") == exit_codes.get(rank)
+        }
 
     def _add(self, rank: int, event: Mapping[str, Any], data: Mapping[str, Any]) -> None:
         self._steps = max(self._steps, int(event["step"]))

@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -11,12 +12,12 @@ import psutil
 import pytest
 
 from Daddy.core.clock import SystemClock
-from Daddy.core.errors import ConfigError, ControllerAliveError, ExitCode
+from Daddy.core.errors import ConfigError, ControllerAliveError, ExitCode, FileError
 from Daddy.core.load_config import load_config
 from Daddy.search.search_space import Range
 from Daddy.search.study import Study, read_study
 from Daddy.search.study_plan import StudyPlan
-from Daddy.search.sweep_files import hold_sweep, sweep_paths
+from Daddy.search.sweep_files import hold_sweep, read_request, sweep_paths
 from Daddy.search.sweep_loop import Sweep, sweep_config
 from Daddy.search.sweep_request import SweepRequest
 from tests.components import small_disk
@@ -36,6 +37,7 @@ def node(tmp_path):
         def start(*words, rank=0, size=1):
             port = str(20_000 + os.getpid() % 10_000)
             ranks = {"WORLD_SIZE": str(size), "RANK": str(rank), "MASTER_PORT": port}
+            ranks["DADDY_TRAINING__TOTAL_STEPS"] = "10000000"  # not for the trials' learners
             argv = [sys.executable, "-m", "Daddy.sweep_node", *WORDS, "+hardware=cpu", *words]
             process = subprocess.Popen(
                 argv, cwd=tmp_path, stdout=-1, stderr=-2, text=True, env={**os.environ, **ranks}
@@ -75,6 +77,7 @@ def test_the_documents_line_runs_its_rollouts(node, tmp_path):
     assert code == ExitCode.DONE, said
     assert [said.count(line) for line in REQUIRED] == [2, 2, 2]
     assert not [word for word in FORBIDDEN if word in said]
+    assert max(map(int, re.findall(r"completed: ([\d,]+) steps", said.replace(",", "")))) < 5000
     assert [(each.run_id, each.state) for each in trials_of(tmp_path)] == [
         ("test.r.1", "complete"),
         ("test.r.2", "complete"),
@@ -89,6 +92,7 @@ def test_a_killed_learner_fails_its_trial_on_both_ranks_and_the_next_one_runs(no
     assert until(
         lambda: "slot-1" in str([*tmp_path.glob("runs/sweeps/test/trials/*/events/*")]), 60
     )
+    assert end_of(node(*words, rank=1, size=2))[0] == ExitCode.CONTROLLER_ALIVE
     learners[1].kill()
     said = "".join(itertools.takewhile(lambda line: "test.r.2" not in line, first.stdout))
     assert "test.r.1: FAILED: rank 1: exit code 137" in said
@@ -121,6 +125,17 @@ def test_a_killed_driver_loses_nothing_and_the_next_goes_on_from_the_checkpoint(
 
 def _events(folder):
     return "".join(path.read_text() for path in folder.glob("events/*"))
+
+
+@pytest.mark.parametrize("lost", ["request.json", "config.json", "study.jsonl"])
+def test_a_file_that_is_lost_is_not_replaced_by_defaults(sweep, tmp_path, lost):
+    sweep([7], most=1)
+    paths = sweep_paths(tmp_path, "test")
+    for path in (paths.request, paths.config):
+        path.write_text("{}")
+    (paths.root / lost).unlink()
+    with pytest.raises(FileError, match=f"{lost} is lost"):
+        read_request(paths)
 
 
 def test_a_second_driver_is_refused(tmp_path):

@@ -18,7 +18,7 @@ from Daddy.core.load_config import config_to_json, load_config, with_values
 from Daddy.core.settings import Config
 from Daddy.search.search_space import DEFAULT_SPACES, Choices
 from Daddy.search.study import Study
-from Daddy.search.study_plan import StudyPlan
+from Daddy.search.study_plan import StudyPlan, plan_to_json
 from Daddy.search.sweep_files import SweepPaths, sweep_paths
 from Daddy.search.sweep_loop import sweep_config, trial_config
 from Daddy.search.sweep_request import SweepRequest, frozen_fields
@@ -38,7 +38,9 @@ RESULTS = [(20, 9), (50, 9), (90, 30), (70, 20), (60, 25), (55, 22), (40, 8), (1
 def begin(run_dir: Path, name: str, plan: StudyPlan = PLAN) -> tuple[SweepPaths, Study]:
     paths, request = sweep_paths(run_dir, name), SweepRequest(name, fixed=SOUGHT)
     paths.root.mkdir(parents=True)
-    paths.request.write_bytes(canonical_json(frozen_fields(request)))
+    record = {**frozen_fields(request), "study": plan_to_json(plan)}
+    paths.request.write_bytes(canonical_json(record))
+    paths.config.write_bytes(config_to_json(sweep_config(load_config(), request)))
     return paths, Study(paths.journal, plan)
 
 
