@@ -16,6 +16,7 @@ from importlib.metadata import version
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from Daddy.core.arguments import ArgumentParser
 from Daddy.core.errors import ConfigError, DaddyError, needs_extra
 from Daddy.core.run_subprocess import run_command
 from Daddy.search.study_plan import Trial
@@ -109,6 +110,8 @@ def _thin(training: Training) -> list[tuple[int, float]]:
 
 def main() -> None:
     """Write the run that stdin describes into ``wandb/`` here; runs in a child."""
+    about = "Write the run that standard input describes (JSON) below the current folder."
+    ArgumentParser(prog="wandb_runs", description=about).parse_args()
     import wandb
 
     given = json.load(sys.stdin)
