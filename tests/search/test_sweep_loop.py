@@ -13,12 +13,13 @@ import pytest
 
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import ConfigError, ControllerAliveError, ExitCode, FileError
+from Daddy.core.event_log import EventWriter
 from Daddy.core.load_config import load_config
 from Daddy.search.search_space import Range
 from Daddy.search.study import Study, read_study
 from Daddy.search.study_plan import StudyPlan
 from Daddy.search.sweep_files import hold_sweep, read_request, sweep_paths
-from Daddy.search.sweep_loop import Sweep, sweep_config
+from Daddy.search.sweep_loop import SILENT_S, Sweep, sweep_config
 from Daddy.search.sweep_request import SweepRequest
 from tests.components import small_disk
 from tests.patience import PATIENCE_S, until
@@ -184,14 +185,18 @@ def sweep(tmp_path):
         stop=lambda: None,
         prune=False,
         record=None,
+        ends=None,
+        clock=None,
     ):
         paths = sweep_paths(root, "test")
         paths.root.mkdir(parents=True, exist_ok=True)
         objectives = ("score",) if prune else ("score", "cost")
         plan = StudyPlan("random", objectives, prune=prune, space=SPACE, seed=0)
-        study, ends, said = Study(paths.journal, plan), Ends(codes, disk), []
+        study, ends, said = Study(paths.journal, plan), ends or Ends(codes, disk), []
         common = sweep_config(load_config(), SweepRequest("test", device="cpu"))
-        driver = Sweep(paths, common, plan, study, ends, SystemClock(), said.append, record)
+        driver = Sweep(
+            paths, common, plan, study, ends, clock or SystemClock(), said.append, record
+        )
         return driver.run(jobs, most, stop), study.trials(), "\n".join(said), ends
 
     return drive
@@ -260,6 +265,51 @@ def test_settings_that_do_not_go_together_fail_their_trial(sweep, monkeypatch):
     monkeypatch.setattr("Daddy.search.sweep_loop.trial_config", refuse)
     code, trials, _, ends = sweep([], most=2)
     assert (code, len(trials), ends.started) == (ExitCode.PARTLY_FAILED, 2, [])
+
+
+class FastClock(SystemClock):
+    """Counts waits of the driver as a minute each."""
+
+    passed = 0.0
+
+    def monotonic(self):
+        return self.passed
+
+    def wait(self, stop, seconds):
+        self.passed += 60.0
+        return stop.is_set()
+
+
+class Silent(Ends):
+    """Runs attempts of which the first writes an event, then hangs until it is stopped."""
+
+    stopped_at = None
+
+    def start(self, attempt):
+        super().start(attempt)
+        self.folder = attempt.folder / "events"
+
+    def stop(self, name):
+        self.stopped_at = self.clock.passed
+
+    def poll(self):
+        if len(self.started) == 1 and self.stopped_at is None:
+            if self.clock.passed == 60.0:
+                writer = EventWriter(self.folder, "a", "cartpole", "learner", "slot-0", self.clock)
+                writer.write("metric", 1, {})
+            return {}
+        return super().poll()
+
+
+def test_an_attempt_that_wrote_events_and_then_none_is_stopped_and_goes_on(sweep):
+    ends = Silent([137, 7])
+    clock = ends.clock = FastClock()
+    too_late = lambda: "too late" if clock.passed > 2 * SILENT_S else None  # noqa: E731
+    _, trials, said, _ = sweep([], most=1, ends=ends, clock=clock, stop=too_late)
+    assert SILENT_S < ends.stopped_at < SILENT_S + 300
+    assert "test.r.1: stopped: no event for 600 s" in said
+    assert ends.started == ["test.r.1.1", "test.r.1.2"]
+    assert (len(trials), trials[0].attempts) == (1, 2)
 
 
 def test_a_sweep_without_an_end_stops_when_asked(sweep):
