@@ -29,6 +29,7 @@ from Daddy.core.host_and_processes import (
 )
 from Daddy.core.humanize import printable_line
 from Daddy.core.lease import Lease, end_term, is_holder_alive, read_lease, remove_term
+from Daddy.core.load_config import CHECKOUT
 from Daddy.core.run_subprocess import Child, run_command, spawn_child
 from Daddy.core.stop_conditions import event_on_signals
 from Daddy.search.node_plan import (
@@ -43,7 +44,7 @@ from Daddy.search.node_plan import (
     node_argv,
     node_environment,
 )
-from Daddy.search.nodes import checkout, node_paths
+from Daddy.search.nodes import node_paths
 
 HOURS = 12.0
 """Lifetime: nodes that were forgotten end by themselves."""
@@ -72,7 +73,7 @@ def read_files(run_dir: Path, home: Path, network: Network, *, credentials: bool
     for name in [*_ETC.split(), *(["resolv.conf"] if network == "host" else [])]:
         system += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]
     pythons = {Path(sys.prefix), Path(sys.base_prefix), Path(sys.executable).resolve().parents[1]}
-    shown = {path for path in {*pythons, checkout()} if not path.is_relative_to("/usr")}
+    shown = {path for path in {*pythons, CHECKOUT} if not path.is_relative_to("/usr")}
     paths = node_paths(run_dir)
     return NodeFiles(
         system=tuple(system),
@@ -163,7 +164,7 @@ class Supervisor:
         self._lease.beat({**known, "credentials": self._files.credentials})
 
     def _argv(self, node: Node, info: int | None, command: Sequence[str]) -> list[str]:
-        variables = node_environment(node, sys.prefix, str(checkout()), len(RANKS))
+        variables = node_environment(node, sys.prefix, str(CHECKOUT), len(RANKS))
         network_pid = self._pids["network"]
         return node_argv(node, self._files, variables, network_pid, info, command)
 

@@ -26,6 +26,7 @@ from Daddy.core.host_and_processes import (
 )
 from Daddy.core.humanize import printable_line
 from Daddy.core.lease import is_holder_alive, read_lease
+from Daddy.core.load_config import CHECKOUT
 from Daddy.core.run_subprocess import Child, run_interactive, spawn_with_output
 from Daddy.core.shared_weights_paths import PathBelow
 from Daddy.core.stop_conditions import event_on_signals
@@ -64,11 +65,6 @@ class NodePaths:
 def node_paths(run_dir: Path) -> NodePaths:
     """Return the folder of the nodes in a run directory."""
     return NodePaths(run_dir / "nodes")
-
-
-def checkout() -> Path:
-    """Return the folder that holds the package Daddy."""
-    return Path(__file__).resolve().parents[2]
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +128,7 @@ def argv_in_node(
     run_dir: Path, node: Node, command: Sequence[str], clock: Clock, world_size: int = len(RANKS)
 ) -> list[str]:
     """Return the command line that runs ``command`` in a node. ConfigError, SandboxError."""
-    variables = node_environment(node, sys.prefix, str(checkout()), world_size)
+    variables = node_environment(node, sys.prefix, str(CHECKOUT), world_size)
     if "TERM" in os.environ:
         variables["TERM"] = os.environ["TERM"]
     return enter_argv(await_node(run_dir, node, clock), str(run_dir), variables, command)
