@@ -36,6 +36,7 @@ from Daddy.search.sweep_files import (
     read_request,
     sweep_paths,
 )
+from Daddy.search.sweep_loop import Sweep, sweep_config
 from Daddy.search.sweep_request import (
     WORDS_HELP,
     SweepRequest,
@@ -106,8 +107,7 @@ def _drive(
     stop: Callable[[], str | None],
 ) -> int:
     """Run the sweep whose lock we hold. FileError, NetworkError, SchedulerError."""
-    from Daddy.search.study import Study
-    from Daddy.search.sweep_loop import Sweep
+    from Daddy.search.study import Study  # with Optuna, which followers do not need
 
     say = partial(print, flush=True)
     trials, config = _open_trials(args, paths, common, ranks)
@@ -167,8 +167,6 @@ def _plan(args: Namespace, request: SweepRequest, recorded: StudyPlan | None) ->
 
 def _common_config(path: Path | None, paths: SweepPaths, request: SweepRequest) -> Config:
     """Return the configuration of all trials: as recorded, but for the device. ConfigError."""
-    from Daddy.search.sweep_loop import sweep_config  # with Optuna, which followers do not need
-
     given = sweep_config(load_config(path, None, os.environ), request)
     if not paths.config.exists():
         return given

@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from Daddy.core.atomic_files import DISK_FULL, find_full_disk, write_atomic
 from Daddy.core.clock import Clock
@@ -26,12 +26,14 @@ from Daddy.core.errors import ConfigError, ExitCode
 from Daddy.core.load_config import config_to_json, with_values
 from Daddy.core.settings import Config
 from Daddy.search.local_trials import TrialAttempt
-from Daddy.search.study import Study
 from Daddy.search.study_plan import StudyPlan, Trial
 from Daddy.search.sweep_files import SweepPaths, take_run_id
 from Daddy.search.sweep_request import SweepRequest
 from Daddy.search.trial_log import TrialLog
 from Daddy.search.trial_rules import AttemptEnd, Training, Verdict, find_breaker, judge_attempt
+
+if TYPE_CHECKING:  # it loads Optuna, which followers do not need
+    from Daddy.search.study import Study
 
 _POLL_S, _PROGRESS_S = 0.2, 10.0
 SILENT_S = 600.0
