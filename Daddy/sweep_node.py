@@ -26,7 +26,7 @@ from Daddy.core.settings import Config
 from Daddy.core.stop_conditions import StopSignal
 from Daddy.learning.ddp import RankAddress, read_rank
 from Daddy.search.local_trials import Follower, LocalTrials, Ranks
-from Daddy.search.search_space import DEFAULT_SPACES, Space, parse_space
+from Daddy.search.search_space import DEFAULT_SPACES, parse_space
 from Daddy.search.study_plan import StudyPlan, plan_to_json
 from Daddy.search.sweep_files import (
     SweepPaths,
@@ -154,7 +154,9 @@ def _plan(args: Namespace, request: SweepRequest, recorded: StudyPlan | None) ->
         "seed": args.seed,
     }
     if args.space or not recorded:
-        space = read_space(Path(args.space)) if args.space else DEFAULT_SPACES[request.workload]
+        space = DEFAULT_SPACES[request.workload]
+        if args.space:
+            space = parse_space(read_settings_file(Path(args.space), "search space"), args.space)
         given["space"] = {key: space[key] for key in space if key not in request.fixed}
         if not given["space"]:
             raise ConfigError("every setting of the space is fixed", "fix fewer, or use --space")
@@ -177,11 +179,6 @@ def _common_config(path: Path | None, paths: SweepPaths, request: SweepRequest) 
             "leave out --config, or begin another sweep: run=NAME with a new name",
         )
     return recorded
-
-
-def read_space(path: Path) -> Space:
-    """Return the space of a file. ConfigError."""
-    return parse_space(read_settings_file(path, "search space"), str(path))
 
 
 if __name__ == "__main__":

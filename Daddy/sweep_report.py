@@ -19,12 +19,12 @@ from Daddy.core.humanize import printable_line
 from Daddy.core.load_config import load_release_config, unusual_settings
 from Daddy.core.settings import TUNED, Config, profile_values
 from Daddy.core.terminal import print_screen
+from Daddy.search.search_space import format_value
 from Daddy.search.study_plan import StudyPlan, Trial
 from Daddy.search.sweep_files import SweepPaths, read_request, sweep_paths
 from Daddy.search.sweep_report_text import (
     draw_report,
     format_result,
-    format_value,
     rank_trials,
     trial_number,
 )

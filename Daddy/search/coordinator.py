@@ -40,6 +40,7 @@ from Daddy.core.entry_point import run_entry
 from Daddy.core.errors import ConfigError, ExitCode, FileError, UsageError
 from Daddy.core.loopback import listen_on_loopback
 from Daddy.core.stop_conditions import event_on_signals
+from Daddy.search.node_plan import API_PORTS
 from Daddy.search.sweep_files import (
     SweepPaths,
     SweepRecord,
@@ -49,7 +50,6 @@ from Daddy.search.sweep_files import (
     take_run_id,
 )
 
-PORTS = (8080, 8081)
 REQUEST_BYTES = 16 * 1024
 """Largest request, head and body."""
 BODY_BYTES = 4096
@@ -302,7 +302,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     (args.run_dir / "sweeps").mkdir(parents=True, exist_ok=True)
     stop = event_on_signals(signal.SIGTERM, signal.SIGINT)
     remedy, usual = "--port PORT", "another coordinator?"
-    ports = args.port or PORTS
+    ports = args.port or API_PORTS
     sockets = [listen_on_loopback(port, MAX_WAITING, remedy, usual) for port in ports]
     coordinator, clock = Coordinator(args.run_dir.resolve()), SystemClock()
     listeners = [_Listener(each, coordinator, clock) for pair in sockets for each in pair]

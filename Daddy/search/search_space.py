@@ -127,6 +127,13 @@ def _permitted(key: str, value: object) -> Value:
     return valid
 
 
+def format_value(value: Value) -> str:
+    """Format a setting's value with four digits, true and false as in a configuration."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
 DEFAULT_SPACES: Mapping[str, Space] = {
     "cartpole": {
         "training.clip": Range(0.1, 0.4),

@@ -26,6 +26,7 @@ from Daddy.core.errors import ConfigError, ExitCode
 from Daddy.core.load_config import config_to_json, with_values
 from Daddy.core.settings import Config
 from Daddy.search.local_trials import TrialAttempt
+from Daddy.search.search_space import format_value
 from Daddy.search.study_plan import StudyPlan, Trial
 from Daddy.search.sweep_files import SweepPaths, take_run_id
 from Daddy.search.sweep_request import SweepRequest
@@ -163,7 +164,7 @@ class Sweep:
     def _ask(self) -> Trial:
         trial = self._study.ask(take_run_id(self._paths))
         again = "" if trial.repeats is None else " (a repetition)"
-        settings = (f"{key}={_short(value)}" for key, value in trial.settings.items())
+        settings = (f"{key}={format_value(value)}" for key, value in trial.settings.items())
         self._say(f"{trial.run_id}: training with {', '.join(settings)}{again}")
         return trial
 
@@ -294,7 +295,3 @@ def trial_config(common: Config, trial: Trial, folder: Path) -> Config:
     name = trial.run_id[-_RUN_NAME:].lstrip("._-")
     own = {"run_dir": str(folder), "run_name": name, "training.seed": seed}
     return with_values(common, {**trial.settings, **own}, f"trial {trial.run_id}")
-
-
-def _short(value: object) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -19,12 +19,11 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, StrMethodFormatter
 
 from Daddy.core.atomic_files import write_atomic
-from Daddy.search.search_space import Choices, Range
+from Daddy.search.search_space import Choices, Range, format_value
 from Daddy.search.study_plan import StudyPlan, Trial
 from Daddy.search.sweep_report_text import (
     Importance,
     count_states,
-    format_value,
     pareto_front,
     short_name,
     trial_number,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from Daddy.core.humanize import format_count, printable_line
 from Daddy.core.screen_tables import make_table
-from Daddy.search.search_space import Value
+from Daddy.search.search_space import format_value
 from Daddy.search.study_plan import StudyPlan, Trial
 from Daddy.search.trial_rules import common_cause
 
@@ -158,10 +158,3 @@ def format_result(value: float) -> str:
 def short_name(key: str) -> str:
     """Return a setting's name without its section."""
     return key.rpartition(".")[2]
-
-
-def format_value(value: Value) -> str:
-    """Format a setting's value with four digits, true and false as in a configuration."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -300,7 +300,7 @@ def test_a_signal_ends_both_ports_at_once(serve: Serve, number: signal.Signals) 
 
 
 def test_without_flags_it_serves_the_ports_of_the_document() -> None:
-    assert coordinator.PORTS == (8080, 8081)
+    assert coordinator.API_PORTS == (8080, 8081)
     assert coordinator.make_parser().parse_args([]).port is None
 
 
