@@ -22,6 +22,8 @@ class ArgumentParser(argparse.ArgumentParser):
 
     verbs: Sequence[str] = ()
     """Commands that the caller handles before this parser, which itself has flags alone."""
+    late: str = ""
+    """Positional argument of any number of words, which may stand between flags and after them."""
 
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: Any = None
@@ -30,6 +32,10 @@ class ArgumentParser(argparse.ArgumentParser):
         if self.verbs and args and not args[0].startswith("-"):
             self.error(f"invalid choice: {args[0]!r} (choose from {', '.join(self.verbs)})")
         parsed, unknown = super().parse_known_args(args, namespace)
+        if self.late:
+            words = [word for word in unknown if not word.startswith("-")]
+            setattr(parsed, self.late, [*getattr(parsed, self.late), *words])
+            unknown = [word for word in unknown if word.startswith("-")]
         if unknown:
             known = _FLAG.findall(self.format_usage())
             near = [did_you_mean(word.partition("=")[0], known) for word in unknown]

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from Daddy.core.arguments import LARGEST_NUMBER, did_you_mean, whole_number
+from Daddy.core.arguments import LARGEST_NUMBER, ArgumentParser, did_you_mean, whole_number
 from Daddy.core.errors import ConfigError, UsageError
 from Daddy.core.name_validation import check_sweep
 from Daddy.search.study_plan import SAMPLERS
@@ -45,10 +45,11 @@ class SweepRequest:
     """Sentences on words that mean something else here."""
 
 
-def add_sweep_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the options of a sweep."""
+def add_sweep_flags(parser: ArgumentParser) -> None:
+    """Add the words and options of a sweep."""
+    parser.late = "words"
     add = parser.add_argument
-    add("words", nargs="*", metavar="NAME=VALUE", help="words as below, before the options")
+    add("words", nargs="*", metavar="NAME=VALUE", help="words as below")
     add("--max-rollouts", type=whole_number(0), default=10, help="trials, 0: no end (10)")
     add("--jobs", type=whole_number(1, 64), default=1, help="trials, or Slurm jobs, at once (1)")
     add(
@@ -78,22 +79,16 @@ def add_sweep_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def sweep_argv(args: argparse.Namespace) -> list[str]:
-    """Return the words and options as they were typed, for the same command on a node."""
-    options = (
-        "max_rollouts",
-        "jobs",
-        "backend",
-        "sampler",
-        "objectives",
-        "space",
-        "seed",
-        "config",
-        "wandb",
-    )
-    given = [(name, getattr(args, name)) for name in options]
-    flags = [f"--{name.replace('_', '-')}={value}" for name, value in given if value is not None]
-    flags += [f"--sbatch={word}" for word in args.sbatch]
-    return [*args.words, *flags, *(["--prune"] if args.prune else [])]
+    """Return the words, and the options that are not as usual, for the same command on a node."""
+    parser = ArgumentParser()
+    add_sweep_flags(parser)
+    argv = [*args.words]
+    for name, usual in vars(parser.parse_args([])).items():
+        if name != "words" and (value := getattr(args, name)) != usual:
+            flag = f"--{name.replace('_', '-')}"
+            values = value if isinstance(value, list) else [value]
+            argv += [flag if each is True else f"{flag}={each}" for each in values]
+    return argv
 
 
 def parse_words(words: Sequence[str], workloads: Collection[str]) -> dict[str, Any]:

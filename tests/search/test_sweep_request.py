@@ -4,8 +4,15 @@ import shlex
 
 import pytest
 
+from Daddy import docker_launch, sweep_node
 from Daddy.core.errors import ConfigError, UsageError
-from Daddy.search.sweep_request import SweepRequest, frozen_fields, merge_request, parse_words
+from Daddy.search.sweep_request import (
+    SweepRequest,
+    frozen_fields,
+    merge_request,
+    parse_words,
+    sweep_argv,
+)
 
 WORKLOADS = ("cartpole", "pokemon_red")
 FIRST_LINE = (
@@ -63,3 +70,22 @@ def test_a_sweep_that_continues_takes_no_other_words():
         merge_request(parse("run=a trainer.total_timesteps=60"), recorded)
     with pytest.raises(ConfigError, match=r"fixed \{\}, not"):
         merge_request(parse("run=a training.gamma=0.9"), recorded)
+
+
+def test_a_sweep_on_nodes_gets_each_word_and_option_in_any_order():
+    typed = shlex.split(
+        "--max-rollouts 2 run=a --jobs=3 --backend slurm --sbatch time=30 reward.badge=-1 --prune "
+        "--sbatch gres= --sampler tpe --objectives score --seed 0 --wandb offline "
+        "--space s.json --config c.json +hardware=cpu"
+    )
+    launched = docker_launch.make_parser().parse_args(["sweep", "--nodes", "2", *typed])
+    assert launched.words == ["run=a", "reward.badge=-1", "+hardware=cpu"]
+    parse_node = sweep_node.make_parser().parse_args
+    assert parse_node(sweep_argv(launched)) == parse_node(typed)
+    assert None not in vars(parse_node(typed)).values(), "an option is missing in this test"
+
+
+def test_an_unknown_option_between_words_is_refused(capsys):
+    with pytest.raises(SystemExit):
+        sweep_node.make_parser().parse_args(["run=a", "--wandbb", "+hardware=cpu"])
+    assert "--wandbb; did you mean --wandb?" in capsys.readouterr().err
