@@ -44,6 +44,10 @@ SEARCHABLE = tuple(
 )
 """Settings that a sweep can vary; it sets others itself: seed, steps, device, folders."""
 
+_LEAST_LOG = 1e-12
+"""Smallest number on a logarithmic scale: most of the scale would lie where nothing changes."""
+_MOST_INTEGERS = 1 << 24
+"""Most numbers in a range of integers: the Gaussian process holds an array of them."""
 _FORMS = 'write {"low": 1e-4, "high": 1e-2, "log": true} or {"choices": [32, 64]}'
 
 
@@ -90,14 +94,19 @@ def _number(key: str, value: object) -> float:
 
 
 def _range(key: str, low: float, high: float, log: object, *, integer: bool) -> Range:
-    """Return the range. ConfigError if it holds no two values, or zero on a logarithmic scale."""
+    """Return the range. ConfigError if it holds no two values, or more than a sampler can."""
     if not low < high:
         raise ConfigError(f"{key} has low {low:g} and high {high:g}", "let low be below high")
     if not isinstance(log, bool):
         raise ConfigError(f"{key} has log {log!r}", "write true or false")
-    if log and low <= 0:
+    if log and low < _LEAST_LOG:
         raise ConfigError(
-            f"{key} has low {low:g}, which has no logarithm", 'raise low, or leave out "log"'
+            f"{key} has low {low:g}, too small for a logarithmic scale",
+            f'raise low to {_LEAST_LOG:g} at least, or leave out "log"',
+        )
+    if integer and high - low >= _MOST_INTEGERS:
+        raise ConfigError(
+            f"{key} has low {low:g} and high {high:g}", f"span at most {_MOST_INTEGERS:,} numbers"
         )
     return Range(low, high, log, integer)
 
@@ -120,7 +129,7 @@ def _permitted(key: str, value: object) -> Value:
     except ValidationError as error:
         problem = error.errors()[0]["msg"].removeprefix("Value error, ")
         raise ConfigError(
-            f"{key} cannot be {value!r}: {problem}", "docs/configuration.md lists its values"
+            f"{key} cannot be {value!r:.40}: {problem}", "docs/configuration.md lists its values"
         ) from None
     if not isinstance(valid, Value) or valid != value:  # pydantic reads "3" as 3
         raise ConfigError(f"{key} has {value!r}", "write a value of the setting's own type")
