@@ -77,7 +77,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     if picture and rank_trials(trials):
         from Daddy.search.sweep_report_plot import draw_sweep
 
-        draw_sweep(picture, title, plan, trials, shares)
+        try:
+            draw_sweep(picture, title, plan, trials, shares)
+        except OSError as error:
+            raise FileError(
+                f"{picture} cannot be written: {error.strerror}", "name another: --picture FILE.png"
+            ) from error
         print(f"\npicture: {picture}")
     if args.best:
         trial = find_trial(paths.root.name, trials, args.trial)

@@ -136,7 +136,7 @@ def read_request(paths: SweepPaths) -> tuple[dict[str, Any], StudyPlan | None]:
         plan = plan_from_json(record.pop("study"))
         steps = record["steps"] + 0
         record = {"workload": str(record["workload"]), "steps": steps, "fixed": {**record["fixed"]}}
-    except (AttributeError, KeyError, TypeError, ValueError, ConfigError) as error:
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError, ConfigError) as error:
         raise FileError(f"{paths.request} is damaged", _RESTORE) from error
     return record, plan
 

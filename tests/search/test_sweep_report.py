@@ -190,6 +190,9 @@ def test_each_error_has_its_exit_code(
     assert (code, "no trial of the sweep young is complete" in error) == (3, True)
     code, _, error = told(capsys, run_dir, "run=full", "--best", tmp_path / "b", "--trial", 10)
     assert (code, "is failed" in error, "3, 9, 4" in error) == (3, True, True)
+    code, out, error = told(capsys, run_dir, "run=full", "--picture", Path(__file__) / "a.png")
+    assert (code, "* Pareto front" in out) == (ExitCode.FILES, True), "the table comes first"
+    assert "a.png cannot be written: " in error
     damaged, _ = begin(tmp_path, "damaged")
     damaged.journal.write_bytes(b"{}\n" + damaged.journal.read_bytes())
     assert told(capsys, tmp_path, "run=damaged")[0] == ExitCode.FILES
