@@ -7,9 +7,10 @@ Each rank of a sweep is a process; rank 0 is the driver. They share nothing but 
    ``ranks/K.json`` its attempts with their exit codes.
 3. The driver counts up a heartbeat: a follower that sees none for `SILENCE_S` (before its first
    attempt for `JOIN_S`) ends. A follower that does not list an attempt within `READY_S` is lost,
-   and the attempt with it; later, gloo tells the other ranks.
+   and the attempt with it; later, gloo reports that to the other ranks.
 
-A follower is known by a token of its start: one that was started again lists nothing of before.
+A follower is known by a token of its start: one that was started again lists nothing of before. A
+file that cannot be read, or is damaged, counts as unchanged.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
+
+from pydantic import BaseModel, Field, ValidationError
 
 from Daddy.core.atomic_files import read_json_or_empty, write_json
 from Daddy.core.clock import Clock
@@ -31,11 +34,11 @@ from Daddy.core.run_subprocess import Child, spawn_child
 from Daddy.search.sweep_files import SweepPaths
 
 READY_S = 15.0
-"""Longest wait for a follower to begin its part; it looks every `_POLL_S`."""
+"""Longest wait for a follower to start its part; it looks every `_POLL_S`."""
 JOIN_S = 120.0
 """Longest wait for a follower's start, of which importing is a part."""
 FAILED_S = 3.0
-"""Seconds from the first failed rank until the others are killed: gloo tells them at once, unless
+"""Seconds from the first failed rank until the others are killed: gloo ends them at once, unless
 they are still connecting."""
 STOP_S = 30.0
 """Seconds for a checkpoint, from a request to stop or from the first rank that ended well."""
@@ -70,33 +73,82 @@ def learner_argv(folder: Path, rank: int) -> list[str]:
     return [sys.executable, "-m", "Daddy.train_slim", *flags]
 
 
-def _spawn(folder: Path, rank: int, environ: Mapping[str, str], added: Mapping[str, str]) -> Child:
-    log = folder / f"rank-{rank}.log"
-    own = {name: text for name, text in environ.items() if not name.startswith("DADDY_")}
-    env = {**own, **added}  # those would replace the trial's settings
-    return spawn_child(
-        learner_argv(folder, rank), stdout=log, stderr=log, env=env, cwd=folder, die_with_us=True
-    )
-
-
-def _environment(ranks: Ranks, rank: int, port: int) -> dict[str, str]:
-    """Return the variables of a rank's learner; they replace those of our own start."""
-    return {
+def _spawn(folder: Path, ranks: Ranks, rank: int, port: int, environ: Mapping[str, str]) -> Child:
+    """Start a rank's learner; its variables replace those of our own start."""
+    added = {
         "WORLD_SIZE": str(ranks.size),
         "RANK": str(rank),
         "MASTER_ADDR": ranks.host,
         "MASTER_PORT": str(port),
         "TORCHELASTIC_USE_AGENT_STORE": "False",  # torchrun serves the sweep's ranks, not a trial's
     }
+    # DADDY_ variables would replace the trial's settings.
+    own = {name: text for name, text in environ.items() if not name.startswith("DADDY_")}
+    env, log = {**own, **added}, folder / f"rank-{rank}.log"
+    return spawn_child(
+        learner_argv(folder, rank), stdout=log, stderr=log, env=env, cwd=folder, die_with_us=True
+    )
+
+
+class _Wanted(BaseModel):
+    """An attempt that other ranks are to run; `followers`: rank → token."""
+
+    run_id: str = Field(pattern=r"\.r\.\d{1,6}$")
+    port: int
+    followers: dict[str, str]
+
+
+class _DriverRecord(BaseModel):
+    """The file of rank 0; `beat` counts up."""
+
+    beat: int = 0
+    size: int
+    attempts: dict[str, _Wanted]
+    ended: bool = False
+
+
+class _FollowerRecord(BaseModel):
+    """The file of another rank; `attempts`: exit codes, None while one runs."""
+
+    beat: int = 0
+    token: str
+    attempts: dict[str, int | None]
+
+
+_Record = TypeVar("_Record", bound=BaseModel)
+
+
+def _read_record(path: Path, kind: type[_Record]) -> _Record | None:
+    """Return a rank's record, None if there is none that can be read now."""
+    try:
+        return kind.model_validate(read_json_or_empty(path))
+    except ValidationError:
+        return None
+
+
+class _RecordFile:
+    """Writes a rank's record when it has changed, and every `_BEAT_S`."""
+
+    def __init__(self, path: Path, clock: Clock) -> None:
+        self._path, self._clock = path, clock
+        self._beat, self._due = 0, float("-inf")
+        self._written: BaseModel | None = None
+
+    def write(self, record: BaseModel) -> None:
+        if record != self._written or self._clock.monotonic() >= self._due:
+            self._beat, self._due = self._beat + 1, self._clock.monotonic() + _BEAT_S
+            self._written = record
+            write_json(self._path, {**record.model_dump(), "beat": self._beat}, durable=False)
 
 
 @dataclass
 class _Running:
     """An attempt that runs: rank 0's child, the followers' tokens, and exit codes by rank."""
 
+    run_id: str
     child: Child
     port: int
-    begun: float
+    started: float
     followers: Mapping[int, str]
     exits: dict[int, int | None] = field(default_factory=dict)
     """In the order in which the ranks ended; None: lost."""
@@ -112,56 +164,54 @@ class LocalTrials:
     ) -> None:
         self._paths, self._ranks, self._environ, self._clock = paths, ranks, environ, clock
         self._running: dict[str, _Running] = {}
-        self._attempts: dict[str, TrialAttempt] = {}
-        self._seen: dict[int, Mapping[str, Any]] = {}
-        self._beat, self._told = 0, float("-inf")
+        self._seen: dict[int, _FollowerRecord] = {}
+        self._file = _RecordFile(paths.driver, clock)
 
     def join(self, say: Callable[[str], None], stop: Callable[[], object]) -> None:
         """Wait for the other ranks. NetworkError if one does not come within `JOIN_S`."""
         until = self._clock.monotonic() + JOIN_S
         for rank in range(1, self._ranks.size):
-            path, before = (
-                self._paths.rank_file(rank),
-                read_json_or_empty(self._paths.rank_file(rank)),
-            )
             say(f"waiting for rank {rank}")
-            while not stop() and read_json_or_empty(path) == before:
+            before = self._read_rank(rank)
+            while not stop() and self._read_rank(rank) == before:
                 if self._clock.monotonic() > until:
                     raise NetworkError(
                         f"rank {rank} of {self._ranks.size} did not come within {JOIN_S:g} s",
                         "start the same command with RANK set on each node",
                     )
-                self._tell()
+                self._write()
                 self._clock.wait(threading.Event(), _POLL_S)
 
     def start(self, attempt: TrialAttempt) -> None:
         """Start an attempt on all ranks. NetworkError if no port is free."""
         port = self._choose_port()
-        child = _spawn(attempt.folder, 0, self._environ, _environment(self._ranks, 0, port))
+        child = _spawn(attempt.folder, self._ranks, 0, port, self._environ)
         others = range(1, self._ranks.size)
-        followers = {rank: str(self._read_rank(rank).get("token", "")) for rank in others}
-        self._attempts[attempt.name] = attempt
-        self._running[attempt.name] = _Running(child, port, self._clock.monotonic(), followers)
-        self._tell(now=True)
+        self._running[attempt.name] = _Running(
+            run_id=attempt.run_id,
+            child=child,
+            port=port,
+            started=self._clock.monotonic(),
+            followers={rank: self._read_rank(rank).token for rank in others},
+        )
+        self._write()
 
     def stop(self, name: str) -> None:
         """Ask an attempt's ranks to write a checkpoint and end."""
         if (running := self._running.get(name)) and running.ends_by is None:
             running.child.signal(signal.SIGTERM)
             running.ends_by = self._clock.monotonic() + STOP_S
-            self._tell(now=True)
+            self._write()
 
     def poll(self) -> dict[str, Mapping[int, int | None]]:
         """Return the attempts that ended since the last call: exit codes of ranks, first end first.
 
         None stands for a rank that was lost.
         """
-        self._tell()
         ended = {name: each for name, each in self._running.items() if self._has_ended(name, each)}
         for name in ended:
-            del self._running[name], self._attempts[name]
-        if ended:
-            self._tell(now=True)
+            del self._running[name]
+        self._write()
         return {name: each.exits for name, each in ended.items()}
 
     def close(self) -> None:
@@ -169,9 +219,8 @@ class LocalTrials:
         for running in self._running.values():
             running.child.signal_group(signal.SIGKILL)
             running.child.wait(None)
-        self._running, self._attempts = {}, {}
-        if self._ranks.size > 1:
-            self._write(ended=True)
+        self._running = {}
+        self._write(ended=True)
 
     def _has_ended(self, name: str, running: _Running) -> bool:
         now = self._clock.monotonic()
@@ -193,19 +242,17 @@ class LocalTrials:
         if rank in running.exits:
             return
         record = self._read_rank(rank)
-        parts = record.get("attempts")
-        if record.get("token") == token and isinstance(parts, dict) and name in parts:
-            if isinstance(code := parts[name], int):
+        if record.token == token and name in record.attempts:
+            if (code := record.attempts[name]) is not None:
                 running.exits[rank] = code
-        elif self._clock.monotonic() - running.begun > READY_S or record.get("token") != token:
+        elif self._clock.monotonic() - running.started > READY_S or record.token != token:
             running.exits[rank] = None
 
-    def _read_rank(self, rank: int) -> Mapping[str, Any]:
+    def _read_rank(self, rank: int) -> _FollowerRecord:
         """Return a follower's record; one that cannot be read now is as it was."""
-        self._seen[rank] = read_json_or_empty(self._paths.rank_file(rank)) or self._seen.get(
-            rank, {}
-        )
-        return self._seen[rank]
+        if record := _read_record(self._paths.rank_file(rank), _FollowerRecord):
+            self._seen[rank] = record
+        return self._seen.get(rank, _FollowerRecord(token="", attempts={}))
 
     def _choose_port(self) -> int:
         """Return the first free port from that of the ranks on; 0 without other ranks."""
@@ -223,24 +270,18 @@ class LocalTrials:
             "end the programs that use them, or set MASTER_PORT",
         )
 
-    def _tell(self, *, now: bool = False) -> None:
-        if self._ranks.size > 1 and (now or self._clock.monotonic() - self._told >= _BEAT_S):
-            self._write()
-
     def _write(self, *, ended: bool = False) -> None:
-        self._beat, self._told = self._beat + 1, self._clock.monotonic()
         wanted = {
-            name: {
-                "run_id": self._attempts[name].run_id,
-                "port": running.port,
-                "followers": {str(rank): token for rank, token in running.followers.items()},
-            }
+            name: _Wanted(
+                run_id=running.run_id,
+                port=running.port,
+                followers={str(rank): token for rank, token in running.followers.items()},
+            )
             for name, running in self._running.items()
             if running.ends_by is None
         }
-        facts = {"beat": self._beat, "size": self._ranks.size}
-        record = {**facts, "attempts": wanted, "ended": ended}
-        write_json(self._paths.driver, record, durable=False)
+        if (size := self._ranks.size) > 1:
+            self._file.write(_DriverRecord(size=size, attempts=wanted, ended=ended))
 
 
 class Follower:
@@ -259,30 +300,31 @@ class Follower:
         self._environ, self._clock = environ, clock
         self._children: dict[str, Child] = {}
         self._stopped: dict[str, float] = {}
-        self._beat, self._told = 0, float("-inf")
+        self._file = _RecordFile(paths.rank_file(rank), clock)
 
     def follow(self, stop: Callable[[], object]) -> None:
         """Follow the driver until it ends. NetworkError if it is silent."""
-        before, heard = read_json_or_empty(self._paths.driver), self._clock.monotonic()
-        known = before
+        known = _read_record(self._paths.driver, _DriverRecord)
+        heard = self._clock.monotonic()
         try:
             while not stop():
-                record = read_json_or_empty(self._paths.driver)
+                record = _read_record(self._paths.driver, _DriverRecord)
                 if record and record != known:
                     known, heard = record, self._clock.monotonic()
-                if known != before:
-                    self._check_size(known.get("size"))
-                    if known.get("ended"):
+                    self._check_size(record.size)
+                    if record.ended:
                         return
                 self._check_silence(heard)
-                changed = self._apply(known.get("attempts"))
-                self._tell(now=changed)
+                self._apply(known.attempts if known else {})
+                parts = {name: child.exit_code for name, child in self._children.items()}
+                self._file.write(_FollowerRecord(token=self._token, attempts=parts))
                 self._clock.wait(threading.Event(), _POLL_S)
         finally:
             for child in self._children.values():
-                child.signal_group(signal.SIGKILL)
+                if not child.wait(0):
+                    child.signal_group(signal.SIGKILL)
 
-    def _check_size(self, size: object) -> None:
+    def _check_size(self, size: int) -> None:
         if size != self._ranks.size:
             raise ConfigError(
                 f"WORLD_SIZE is {self._ranks.size} here and {size} at rank 0",
@@ -297,35 +339,25 @@ class Follower:
                 "look at its log, then start the same command on each node",
             )
 
-    def _apply(self, attempts: object) -> bool:
-        """Start what is listed for us, stop what no longer is; return True if anything changed."""
-        wanted = attempts if isinstance(attempts, dict) else {}
-        ours = {
-            name: each
-            for name, each in wanted.items()
-            if each["followers"].get(str(self._rank)) == self._token
-        }
-        new = [name for name in ours if name not in self._children]
-        for name in new:
-            self._start(name, ours[name])
-        for name, child in list(self._children.items()):
-            if name not in ours:
+    def _apply(self, attempts: Mapping[str, _Wanted]) -> None:
+        """Start what is listed for us, stop what no longer is, forget what ended long ago."""
+        rank = str(self._rank)
+        ours = {n: each for n, each in attempts.items() if each.followers.get(rank) == self._token}
+        for name, wanted in ours.items():
+            if name not in self._children:
+                self._start(name, wanted)
+        for name, child in self._children.items():
+            if not child.wait(0) and name not in ours:
                 self._end(name, child)
-        ended = [child.wait(0) for child in self._children.values() if child.exit_code is None]
-        self._forget(ours)
-        return bool(new) or any(ended)
-
-    def _forget(self, ours: Mapping[str, Any]) -> None:
-        """Forget attempts that ended long ago, or the file would outgrow what is read."""
         children = self._children.items()
         done = [n for n, child in children if n not in ours and child.exit_code is not None]
         for name in done[:-_KEPT]:
             del self._children[name]
 
-    def _start(self, name: str, wanted: Mapping[str, Any]) -> None:
-        added = _environment(self._ranks, self._rank, int(wanted["port"]))
-        folder = self._paths.trial(str(wanted["run_id"]))
-        self._children[name] = _spawn(folder, self._rank, self._environ, added)
+    def _start(self, name: str, wanted: _Wanted) -> None:
+        folder = self._paths.trial(wanted.run_id)
+        child = _spawn(folder, self._ranks, self._rank, wanted.port, self._environ)
+        self._children[name] = child
 
     def _end(self, name: str, child: Child) -> None:
         if name not in self._stopped:
@@ -333,11 +365,3 @@ class Follower:
             self._stopped[name] = self._clock.monotonic()
         elif self._clock.monotonic() - self._stopped[name] > STOP_S:
             child.signal_group(signal.SIGKILL)
-
-    def _tell(self, *, now: bool) -> None:
-        if not now and self._clock.monotonic() - self._told < _BEAT_S:
-            return
-        self._beat, self._told = self._beat + 1, self._clock.monotonic()
-        parts = {name: child.exit_code for name, child in self._children.items()}
-        record = {"token": self._token, "beat": self._beat, "attempts": parts}
-        write_json(self._paths.rank_file(self._rank), record, durable=False)

@@ -12,9 +12,16 @@ import psutil
 import pytest
 
 from Daddy.core.clock import SystemClock
-from Daddy.core.errors import ConfigError, ControllerAliveError, ExitCode, FileError
+from Daddy.core.errors import (
+    ConfigError,
+    ControllerAliveError,
+    ExitCode,
+    FileError,
+    NetworkError,
+)
 from Daddy.core.event_log import EventWriter
 from Daddy.core.load_config import load_config
+from Daddy.search.local_trials import Follower, LocalTrials, Ranks
 from Daddy.search.search_space import Range
 from Daddy.search.study import Study, read_study
 from Daddy.search.study_plan import StudyPlan
@@ -318,3 +325,45 @@ def test_a_sweep_without_an_end_stops_when_asked(sweep):
     code, trials, _, _ = sweep(codes, most=0, stop=lambda: next(asked, "signal SIGTERM"))
     assert code == ExitCode.INTERRUPTED
     assert trials
+
+
+class DamagingClock(FastClock):
+    """Writes `text` into `path` at each wait of the driver or of a follower."""
+
+    def __init__(self, path, text):
+        self._path, self._text = path, text
+
+    def wait(self, stop, seconds):
+        self._path.write_text(self._text)
+        return super().wait(stop, seconds)
+
+
+ATTEMPT = '{"size": 2, "attempts": {"test.r.1.1": {"run_id": %s, "port": 1, "followers": %s}}}'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"beat": 2, "ended": true}',
+        '{"beat": [], "size": 3, "attempts": {}, "token": "new"}',
+        '{"size": "two", "attempts": {}, "token": 2}',
+        '{"size": 2, "attempts": ["test.r.1.1"], "token": "new"}',
+        '{"size": 2, "attempts": {"test.r.1.1": "0"}, "token": null}',
+        ATTEMPT % ('"test.r.1"', '["mine"]'),
+        ATTEMPT % ('"../.."', '{"1": "mine"}'),
+        ATTEMPT % ('"test.r.1"', '{"1": "mine"}') + " " * (1 << 16),
+    ],
+)
+def test_a_damaged_file_of_another_rank_counts_as_unchanged(tmp_path, text):
+    paths, ranks = sweep_paths(tmp_path, "test"), Ranks(size=2)
+    paths.driver.parent.mkdir(parents=True)
+    paths.driver.write_text('{"beat": 1, "size": 3, "attempts": {}, "ended": true}')
+    follower = Follower(paths, ranks, 1, "mine", {}, DamagingClock(paths.driver, text))
+    with pytest.raises(NetworkError, match="rank 0 has not been heard of"):
+        follower.follow(lambda: None)
+    driver = LocalTrials(paths, ranks, {}, DamagingClock(paths.rank_file(1), text))
+    with pytest.raises(NetworkError, match="rank 1 of 2 did not come"):
+        driver.join(lambda _: None, lambda: None)
