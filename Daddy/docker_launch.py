@@ -1,6 +1,6 @@
 """Entry: two nodes and the coordinator of sweeps in one private network, without Docker or root.
 
-``python -m Daddy.docker_launch start`` begins them, and they stay until ``stop`` or for 12 hours.
+``python -m Daddy.docker_launch start`` starts them, and they stay until ``stop`` or for 12 hours.
 ``run -- COMMAND`` runs a command on the master, with ``--nodes 2`` on the worker too.
 """
 
@@ -41,7 +41,7 @@ _HEALTHY_S = 60.0
 _FILE_BYTES = 1 << 20
 _PROGRESS_S = 2.0
 _POLL_S = 0.05
-_ASK = (
+_CHECK_HEALTH = (
     "import http.client as c; a = c.HTTPConnection('127.0.0.1', {port}, timeout=5); "
     "a.request('GET', '/health'); raise SystemExit(a.getresponse().status != 200)"
 )
@@ -57,7 +57,7 @@ def make_parser() -> ArgumentParser:
     parser = ArgumentParser(prog="docker_launch", description="Run two nodes on this machine.")
     parser.add_argument("--run-dir", type=Path, default=Path("runs"), help="folder of runs (runs)")
     commands = parser.add_subparsers(dest="command", required=True)
-    add_node_flags(commands.add_parser("start", help="begin the nodes, and wait until they work"))
+    add_node_flags(commands.add_parser("start", help="start the nodes, and wait until they work"))
     sweep = commands.add_parser("sweep", help="run a sweep, on one node or both", epilog=WORDS_HELP)
     sweep.add_argument("--nodes", type=whole_number(1, len(RANKS)), default=1, help="nodes (1)")
     add_sweep_flags(sweep)
@@ -82,7 +82,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def start_nodes(args: argparse.Namespace, clock: Clock) -> int:
-    """Begin the nodes if they do not run, and return once they answer.
+    """Start the nodes if they do not run, and return once they answer.
 
     ConfigError for settings, NetworkError for ports, SandboxError if nothing confines.
     """
@@ -134,17 +134,17 @@ def _await_health(run_dir: Path, supervisor: Child, clock: Clock) -> int:
 
     NetworkError if the coordinator does not answer in time.
     """
-    begun = told = clock.monotonic()
+    started = printed = clock.monotonic()
     log = node_paths(run_dir).supervisor_log
     while not _is_healthy(run_dir, clock):
         if supervisor.wait(_POLL_S):
             print(log.read_text().strip(), file=sys.stderr)
             return supervisor.exit_code or ExitCode.NOT_CONFINED
         now = clock.monotonic()
-        if now - told > _PROGRESS_S:
-            told = now
-            print(f"waiting for the coordinator: {format_span(now - begun)}", flush=True)
-        if now - begun > _HEALTHY_S:
+        if now - printed > _PROGRESS_S:
+            printed = now
+            print(f"waiting for the coordinator: {format_span(now - started)}", flush=True)
+        if now - started > _HEALTHY_S:
             raise NetworkError("the coordinator does not answer", f"read {log.parent / 'api.log'}")
     return ExitCode.DONE
 
@@ -154,17 +154,18 @@ def _is_healthy(run_dir: Path, clock: Clock) -> bool:
     state = read_nodes(run_dir)
     if state is None or not all(map(state.process, NODES)):
         return False
-    asked = [(node, _ASK.format(port=port)) for node, port in zip(RANKS, API_PORTS, strict=True)]
     with suppress(ConfigError, SandboxError):  # they ended just now: the supervisor's log says why
-        argvs = [
-            argv_in_node(run_dir, node, [sys.executable, "-c", ask], clock) for node, ask in asked
-        ]
-        return not any(run_command(argv, _HEALTHY_S).returncode for argv in argvs)
+        for node, port in zip(RANKS, API_PORTS, strict=True):
+            check = [sys.executable, "-c", _CHECK_HEALTH.format(port=port)]
+            argv = argv_in_node(run_dir, node, check, clock)
+            if run_command(argv, _HEALTHY_S).returncode:
+                return False
+        return True
     return False
 
 
 def _sweep(args: argparse.Namespace, clock: Clock) -> int:
-    """Run a sweep on the master, or a rank of it on each node; begin the nodes if none run.
+    """Run a sweep on the master, or a rank of it on each node; start the nodes if none run.
 
     With --backend slurm it runs here, outside of nodes, and its trials as jobs.
     """

@@ -109,7 +109,7 @@ def _drive(
     """Run the sweep whose lock we hold. FileError, NetworkError, SchedulerError."""
     from Daddy.search.study import Study  # with Optuna, which followers do not need
 
-    say = partial(print, flush=True)
+    print_line = partial(print, flush=True)
     trials, config = _open_trials(args, paths, common, ranks)
     record = {**frozen_fields(request), "study": plan_to_json(plan)}
     create_exclusive(paths.config, config_to_json(common))
@@ -117,11 +117,11 @@ def _drive(
     study = Study(paths.journal, plan)
     create_sweep(paths, SweepRecord(new_token()))
     for note in request.notes:
-        say(note)
+        print_line(note)
     try:
-        trials.join(say, stop)
-        runs = args.wandb and WandbRuns(paths.root, args.wandb, os.environ, say).record
-        sweep = Sweep(paths, config, plan, study, trials, SystemClock(), say, runs)
+        trials.join(print_line, stop)
+        runs = args.wandb and WandbRuns(paths.root, args.wandb, os.environ, print_line).record
+        sweep = Sweep(paths, config, plan, study, trials, SystemClock(), print_line, runs)
         return sweep.run(args.jobs, args.max_rollouts, stop)
     finally:
         trials.close()
@@ -176,7 +176,7 @@ def _common_config(path: Path | None, paths: SweepPaths, request: SweepRequest) 
     if path and given != recorded:
         raise ConfigError(
             f"the sweep {request.name} has another configuration than {path}: {paths.config}",
-            "leave out --config, or begin another sweep: run=NAME with a new name",
+            "leave out --config, or start another sweep: run=NAME with a new name",
         )
     return recorded
 

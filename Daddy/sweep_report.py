@@ -103,12 +103,12 @@ def _parse(argv: Sequence[str] | None) -> Namespace:
 
 
 def _refuse_unknown(paths: SweepPaths) -> None:
-    """Raise ConfigError with the names of sweeps if this one has not begun."""
+    """Raise ConfigError with the names of sweeps if this one has not started."""
     if paths.journal.exists():
         return
     name, folder = paths.root.name, paths.root.parent
     known = sorted(path.parent.name for path in folder.glob(f"*/{paths.journal.name}"))
-    names = printable_line(", ".join(known)) or "there is none; begin one: sweep_node run=NAME"
+    names = printable_line(", ".join(known)) or "there is none; start one: sweep_node run=NAME"
     raise ConfigError(
         f"there is no sweep {name} in {folder}{did_you_mean(name, known)}", f"sweeps: {names}"
     )
@@ -116,8 +116,8 @@ def _refuse_unknown(paths: SweepPaths) -> None:
 
 def _title(paths: SweepPaths, plan: StudyPlan, request: dict[str, Any]) -> str:
     fixed = [f"{key}={format_value(value)}" for key, value in request["fixed"].items()]
-    told = [request["workload"], f"{request['steps']:,} steps a trial", *fixed, plan.sampler]
-    return f"sweep {paths.root.name} ({', '.join(told)})"
+    facts = [request["workload"], f"{request['steps']:,} steps a trial", *fixed, plan.sampler]
+    return f"sweep {paths.root.name} ({', '.join(facts)})"
 
 
 def find_trial(sweep: str, trials: Sequence[Trial], number: int | None) -> Trial:

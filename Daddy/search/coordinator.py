@@ -54,7 +54,7 @@ REQUEST_BYTES = 16 * 1024
 """Largest request, head and body."""
 BODY_BYTES = 4096
 REQUEST_S = 10.0
-"""Seconds from a connection's begin until its request is complete."""
+"""Seconds from a connection's start until its request is complete."""
 SEND_S = 5.0
 MAX_WAITING = 128
 """Connections without a complete request; a newcomer takes the place of the oldest."""
@@ -75,7 +75,7 @@ class Coordinator:
     def __init__(self, run_dir: Path) -> None:
         self._run_dir = run_dir
         self._lock = threading.Lock()
-        self._told = ""
+        self._printed = ""
 
     def answer(self, method: str, path: str, body: bytes) -> Answer:
         """Return the answer to a request; details of an error of the files go to stderr alone."""
@@ -85,10 +85,10 @@ class Coordinator:
         except UsageError as error:
             return HTTPStatus.BAD_REQUEST, {"detail": f"{error.message}: {error.fix}"}
         except ConfigError as error:
-            self._tell(error.message)
+            self._print(error.message)
             return HTTPStatus.CONFLICT, {"detail": "there is no room for another one"}
         except (FileError, OSError) as error:
-            self._tell(str(error))
+            self._print(str(error))
             return HTTPStatus.INTERNAL_SERVER_ERROR, {"detail": "the sweep's files cannot be used"}
 
     def _route(self, method: str, path: str, body: bytes) -> Answer:
@@ -104,10 +104,10 @@ class Coordinator:
             return HTTPStatus.OK, {"created": created, "sweep_id": record.sweep_id}
         return _describe(paths) if method == "GET" else _next_run(paths)
 
-    def _tell(self, message: str) -> None:
+    def _print(self, message: str) -> None:
         """Print an error to stderr, but not the same one for each request."""
-        if message != self._told:
-            self._told = message
+        if message != self._printed:
+            self._printed = message
             with suppress(OSError):
                 print(f"error: {message}", file=sys.stderr, flush=True)
 

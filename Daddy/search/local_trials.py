@@ -167,11 +167,11 @@ class LocalTrials:
         self._seen: dict[int, _FollowerRecord] = {}
         self._file = _RecordFile(paths.driver, clock)
 
-    def join(self, say: Callable[[str], None], stop: Callable[[], object]) -> None:
+    def join(self, print_line: Callable[[str], None], stop: Callable[[], object]) -> None:
         """Wait for the other ranks. NetworkError if one does not come within `JOIN_S`."""
         until = self._clock.monotonic() + JOIN_S
         for rank in range(1, self._ranks.size):
-            say(f"waiting for rank {rank}")
+            print_line(f"waiting for rank {rank}")
             before = self._read_rank(rank)
             while not stop() and self._read_rank(rank) == before:
                 if self._clock.monotonic() > until:

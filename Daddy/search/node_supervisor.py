@@ -2,7 +2,7 @@
 
 ``python -m Daddy.docker_launch start`` starts it in the background. It leaves nothing: the kernel
 ends the nodes with this process, also when it is killed, and all their mounts with them. A node
-that dies is begun again.
+that dies is started again.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ HOURS = 12.0
 """Lifetime: nodes that were forgotten end by themselves."""
 _POLL_S = 0.2
 _PAUSE_S = 1.0
-"""Seconds between the end of a node and its next begin."""
-_BEGIN_S = 0.01
+"""Seconds between the end of a node and its next start."""
+_START_S = 0.01
 _TRIAL_S = 60.0
 _PROBE = "see python -m Daddy.sandbox probe"
 _ETC = "alternatives ca-certificates group ld.so.cache localtime nsswitch.conf passwd pki ssl"
@@ -100,7 +100,7 @@ def hold_nodes(folder: Path) -> Lease:
 
 
 class Supervisor:
-    """Starts the network and the nodes, and begins again a node that died. Use it in one thread."""
+    """Keeps the network and the nodes, and restarts a node that died. Use it in one thread."""
 
     def __init__(
         self, files: NodeFiles, network: Network, lease: Lease, clock: Clock, ends: float
@@ -113,9 +113,9 @@ class Supervisor:
         self._due: dict[str, float] = {}
 
     def keep_nodes(self, stop: threading.Event) -> str:
-        """Keep the nodes; return the reason of their end. SandboxError if they cannot be begun."""
+        """Keep the nodes; return the reason of their end. SandboxError if none can be started."""
         try:
-            self._begin_network()
+            self._start_network()
             while not stop.is_set() and self._clock.now() < self._ends:
                 self._keep()
                 self._clock.wait(stop, _POLL_S)
@@ -123,8 +123,8 @@ class Supervisor:
         finally:
             self._end_all()
 
-    def _begin_network(self) -> None:
-        """Begin the network, and try a node in it: bubblewrap tells its errors to such a one."""
+    def _start_network(self) -> None:
+        """Start the network, and try a node in it: bubblewrap prints its errors in there."""
 
         def argv(info: int) -> list[str]:
             return network_argv(self._kind, self._files.system, info)
@@ -132,24 +132,24 @@ class Supervisor:
         self._spawn("network", argv, self._paths.supervisor_log)
         trial = run_command(self._argv(NODES[0], None, ["true"]), _TRIAL_S, die_with_us=True)
         if trial.returncode:
-            said = printable_line(trial.stderr.strip())
-            raise SandboxError(f"a node cannot be begun: {said}", _PROBE)
+            error = printable_line(trial.stderr.strip())
+            raise SandboxError(f"a node cannot be started: {error}", _PROBE)
 
     def _keep(self) -> None:
-        """Begin each node that does not run, a pause after its end."""
+        """Start each node that does not run, a pause after its end."""
         if self._children["network"].wait(0):
             raise SandboxError("the network of the nodes was ended", "start them again")
         now = self._clock.monotonic()
         for node in NODES:
             child = self._children.get(node.name)
             if child and child.wait(0):
-                print(f"{node.name} ended by {child.exit_code}: begun again", flush=True)
+                print(f"{node.name} ended by {child.exit_code}: started again", flush=True)
                 del self._children[node.name], self._pids[node.name]
                 self._due[node.name] = now + _PAUSE_S
             elif child is None and now >= self._due.get(node.name, now):
-                self._begin(node)
+                self._start(node)
 
-    def _begin(self, node: Node) -> None:
+    def _start(self, node: Node) -> None:
         command = ["sleep", "infinity"]
         if node.rank is None:
             command = [sys.executable, "-m", "Daddy.search.coordinator"]
@@ -169,28 +169,28 @@ class Supervisor:
         return node_argv(node, self._files, variables, network_pid, info, command)
 
     def _spawn(self, name: str, argv: Callable[[int], list[str]], log: Path) -> None:
-        """Start a bubblewrap, and wait until its child has begun the first program."""
+        """Start a bubblewrap, and wait until its child has started the first program."""
         readable, writable = os.pipe()
         with os.fdopen(readable, "rb") as info:
             try:
-                child = self._start(argv(writable), log, writable)
+                child = spawn_child(
+                    argv(writable),
+                    stdout=log,
+                    stderr=log,
+                    env=os.environ,
+                    cwd=Path("/"),
+                    keep_open=(writable,),
+                )
             finally:
                 os.close(writable)
-            told = info.read()
+            facts = info.read()
         self._children[name] = child
-        pid = int(json.loads(told)["child-pid"]) if told else 0
+        pid = int(json.loads(facts)["child-pid"]) if facts else 0
         # The pid comes before the child has mapped its user and left our files.
         while not (pid and signal_descendants(pid, 0)):
-            if child.wait(_BEGIN_S):
-                raise SandboxError(f"{name} cannot be begun: see {log}", _PROBE)
+            if child.wait(_START_S):
+                raise SandboxError(f"{name} cannot be started: see {log}", _PROBE)
         self._pids[name] = pid
-
-    @staticmethod
-    def _start(argv: Sequence[str], log: Path, info: int) -> Child:
-        root = Path("/")
-        return spawn_child(
-            argv, stdout=log, stderr=log, env=os.environ, cwd=root, keep_open=(info,)
-        )
 
     def _end_all(self) -> None:
         """Kill the first process of each node, with which the kernel ends all others."""

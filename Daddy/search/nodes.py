@@ -1,8 +1,8 @@
 """The two nodes and the API of a run directory, seen from this machine: state, commands, logs, end.
 
 Their supervisor holds a lease in ``nodes/`` of the run directory, and its heartbeat names the
-processes of the nodes. A command enters a node by itself, so nodes run no program of ours that
-could be asked to.
+processes of the nodes. A command enters a node by itself, so no program of ours waits for
+commands inside.
 """
 
 import os
@@ -38,7 +38,7 @@ _SETTLE_S = 2.0
 """Seconds in which ranks may end by themselves after rank 0: most commands end on all at once."""
 MAX_RESTARTS, _RESTART_S = 3, 1.0
 _SIGNALLED = 128
-"""An exit code above it tells of a signal."""
+"""An exit code above it stands for a signal."""
 LINE_BYTES = 4096
 """Longest line of output; the rest of a longer one is another line."""
 _POLL_S = 0.05
@@ -108,7 +108,7 @@ def read_nodes(run_dir: Path) -> NodesState | None:
 
 
 def await_node(run_dir: Path, node: Node, clock: Clock) -> int:
-    """Return the pid of a node's first process, also if the node is just begun again.
+    """Return the pid of a node's first process, also if the node is just started again.
 
     ConfigError without a supervisor, SandboxError if the node does not come back.
     """
@@ -185,7 +185,7 @@ def run_on_nodes(run_dir: Path, argv: Sequence[str], nodes: int, clock: Clock) -
     first, *others = commands
     try:
         for command in commands:
-            command.begin()
+            command.start()
         deadline = None
         while not first.ended(_POLL_S):
             for number in [number for number, event in events.items() if event.is_set()]:
@@ -194,7 +194,7 @@ def run_on_nodes(run_dir: Path, argv: Sequence[str], nodes: int, clock: Clock) -
                 for command in commands:
                     command.signal(number)
             for other in others:
-                other.begin_again_if_killed()
+                other.restart_if_killed()
             if deadline is not None and clock.monotonic() > deadline:
                 break
         for other in others:
@@ -223,15 +223,15 @@ class _RankCommand:
         self._prefix = f"[{node.short}] " if world_size > 1 else ""
         self._child: Child | None = None
         self._output = threading.Thread()
-        self._begun, self._due = 0, 0.0
+        self._starts, self._due = 0, 0.0
         self._signalled = self._excused = False
 
     @property
     def code(self) -> int:
-        """Exit code; 0 if it was asked to end because rank 0 had ended."""
+        """Exit code; 0 if we ended it because rank 0 had ended."""
         return 0 if self._excused or self._child is None else self._child.exit_code or 0
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Start the command in its node, and a thread that passes its output on."""
         argv = argv_in_node(self._run_dir, self._node, self._argv, self._clock, self._world_size)
         readable, writable = os.pipe()
@@ -241,15 +241,15 @@ class _RankCommand:
             self._child = spawn_with_output(argv, writable)
         finally:
             os.close(writable)
-        self._begun += 1
+        self._starts += 1
 
     def _pass_on(self, readable: int) -> None:
-        """Say each line until the pipe ends; if nobody reads ours, the command gets SIGPIPE."""
+        """Print each line until the pipe ends; if nobody reads ours, the command gets SIGPIPE."""
         with suppress(OSError), os.fdopen(readable, "rb") as output:
             for line in _clean_lines(output):
-                self._say(line)
+                self._print(line)
 
-    def _say(self, line: str) -> None:
+    def _print(self, line: str) -> None:
         """Log a line and print it, each in one write: other commands write there too."""
         with node_paths(self._run_dir).log(self._node).open("a") as log:
             log.write(f"{line}\n")
@@ -266,20 +266,20 @@ class _RankCommand:
         if self._child and not self.ended() and not signal_descendants(self._child.pid, number):
             self._child.signal(number)  # it has not entered the node yet
 
-    def begin_again_if_killed(self) -> None:
-        """Begin the command again if a signal killed it that we did not send."""
+    def restart_if_killed(self) -> None:
+        """Start the command again if a signal killed it that we did not send."""
         killed = self.ended() and self._child is not None and self.code > _SIGNALLED
-        if not killed or self._signalled or self._begun > MAX_RESTARTS:
+        if not killed or self._signalled or self._starts > MAX_RESTARTS:
             return
         now = self._clock.monotonic()
         self._due = self._due or now + _RESTART_S  # perhaps its node is dying: it cannot be entered
         if now >= self._due:
             self._due = 0.0
-            self._say(f"exit code {self.code}: started again ({self._begun} of {MAX_RESTARTS})")
-            self.begin()
+            self._print(f"exit code {self.code}: started again ({self._starts} of {MAX_RESTARTS})")
+            self.start()
 
     def end(self) -> None:
-        """Ask the command to end, if it has not by itself or by a signal that was passed on."""
+        """Send SIGTERM, unless the command ends by itself or by a signal that was passed on."""
         if not self.ended(GRACE_S if self._signalled else _SETTLE_S):
             self._excused = True
             self.signal(signal.SIGTERM)

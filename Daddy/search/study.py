@@ -2,10 +2,10 @@
 
 The file is a journal in Optuna's format, a JSON object in each line, which Optuna's own tools read.
 One process writes it, the one that holds the sweep's lock. Each
-line is on disk before the call that writes it returns, and a trial begins with a single line, so a
+line is on disk before the call that writes it returns, and a trial starts with a single line, so a
 process killed at any moment leaves no half of a trial. Readers never change the file.
 
-A suggestion depends on the plan's seed and on the trials so far alone: the random generator begins
+A suggestion depends on the plan's seed and on the trials so far alone: the random generator starts
 anew for each trial's number, so a process that continues a sweep suggests as the one before it.
 """
 
@@ -44,7 +44,7 @@ JOURNAL_BYTES = 1 << 28
 STARTUP_TRIALS = 10
 """Complete trials before a sampler follows its model: they are drawn at random."""
 PRUNE_FROM = 5
-"""Complete trials before one is ended early: the median of fewer says little."""
+"""Complete trials before one is ended early: the median of fewer means little."""
 IMPORTANCE_FROM = 8
 """Complete trials from which the importance of a setting is estimated."""
 _BEST_TRIALS = 5
@@ -59,7 +59,7 @@ _STATES = {
 
 
 class Study:
-    """The trials of one sweep: suggested, begun, told. One process and one thread holds it."""
+    """The trials of one sweep and their results. One process and one thread holds it."""
 
     def __init__(self, journal: Path, plan: StudyPlan) -> None:
         """Create the journal, or continue it. FileError if it is damaged.
@@ -74,7 +74,7 @@ class Study:
         if found and (changed := "; ".join(differences(found, plan))):
             raise ConfigError(
                 f"the sweep in {journal.parent} has {changed}",
-                "continue it as it began, or give the new sweep another name",
+                "continue it as it started, or give the new sweep another name",
             )
         if found:  # create_study would add a line at each start
             self._study = optuna.load_study(study_name=_name(plan), storage=self._storage)
@@ -101,8 +101,8 @@ class Study:
         self._study.add_trial(trial)
         return self.trials()[-1]
 
-    def begin_attempt(self, number: int) -> int:
-        """Record that a trial begins, or goes on after an interruption; return the attempts."""
+    def start_attempt(self, number: int) -> int:
+        """Record that a trial starts, or goes on after an interruption; return the attempts."""
         attempts: int = self._trial(number).user_attrs["attempts"] + 1
         self._storage.set_trial_user_attr(self._id(number), "attempts", attempts)
         return attempts
@@ -113,15 +113,17 @@ class Study:
             raise ValueError(f"trial {number} has the values {values}: let it fail instead")
         self._study.tell(number, list(values), state=TrialState.COMPLETE)
 
-    def fail(self, number: int, reason: str, *, repeat: bool = False) -> None:
+    def fail(self, number: int, reason: str, *, repeat: bool = False) -> bool:
         """End a running trial without values; the sampler learns nothing from it.
 
-        ``repeat``: a later `ask` gives its settings once more, except a repetition's own.
+        ``repeat``: a later `ask` gives its settings once more, except a repetition's own. Return
+        True if it will.
         """
         repeat = repeat and self._trial(number).user_attrs["repeats"] is None
         failure = {"reason": reason, "repeat": repeat}
         self._storage.set_trial_user_attr(self._id(number), "failure", failure)
         self._study.tell(number, state=TrialState.FAIL)
+        return repeat
 
     def report(self, number: int, step: int, score: float) -> bool:
         """Record a score on the way; return True if the trial is to be pruned now.
@@ -212,7 +214,7 @@ class _JournalFile:
 
 
 def _open(lines: _JournalFile) -> tuple[Any, StudyPlan | None]:
-    """Return Optuna's storage, and the plan if the study has begun. FileError."""
+    """Return Optuna's storage, and the plan if the study has started. FileError."""
     try:
         storage = JournalStorage(lines)
         for study in storage.get_all_studies():
@@ -235,7 +237,7 @@ def _open(lines: _JournalFile) -> tuple[Any, StudyPlan | None]:
 def _read(journal: Path) -> tuple[StudyPlan, Any]:
     storage, plan = _open(_JournalFile(journal))
     if plan is None:
-        raise FileError(f"there is no study in {journal}", "begin the sweep, or name another one")
+        raise FileError(f"there is no study in {journal}", "start the sweep, or name another one")
     return plan, optuna.load_study(study_name=_name(plan), storage=storage)
 
 

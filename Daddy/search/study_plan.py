@@ -1,4 +1,4 @@
-"""Pure. The plan of a study, fixed when its sweep begins, and the trials of it."""
+"""Pure. The plan of a study, fixed when its sweep starts, and the trials of it."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -54,7 +54,7 @@ class Trial:
     values: tuple[float, ...] = ()
     """In the order of the plan's objectives; empty unless complete."""
     attempts: int = 0
-    """Times that the trial was begun."""
+    """Times that the trial was started."""
     reason: str = ""
     """Of a failure."""
     repeats: int | None = None

@@ -41,9 +41,9 @@ class SweepPaths:
     journal = PathBelow("study.jsonl")
     """Optuna's journal: trials, their settings and results."""
     request = PathBelow("request.json")
-    """The command line's meaning, fixed when the sweep begins."""
+    """The command line's meaning, fixed when the sweep starts."""
     config = PathBelow("config.json")
-    """The configuration that all trials have in common, fixed when the sweep begins."""
+    """The configuration that all trials have in common, fixed when the sweep starts."""
     held = PathBelow("driver.lock")
     """Locked by the one process that drives the sweep."""
     driver = PathBelow("driver.json")
@@ -57,7 +57,7 @@ class SweepPaths:
         return self.root / "trials" / f"{int(run_id.rpartition('.')[2]):06d}"
 
     def rank_file(self, rank: int) -> Path:
-        """Return the file in which a rank other than 0 tells of its attempts."""
+        """Return the file in which a rank other than 0 lists its attempts."""
         return self.root / "ranks" / f"{rank}.json"
 
 
@@ -116,17 +116,17 @@ def take_run_id(paths: SweepPaths) -> str:
         run_id = f"{paths.root.name}.r.{number}"
         if create_exclusive(paths.run(number), canonical_json({"run_id": run_id})):
             return run_id
-    raise ConfigError(f"the sweep {paths.root.name} has {MAX_RUNS:,} runs", "begin another sweep")
+    raise ConfigError(f"the sweep {paths.root.name} has {MAX_RUNS:,} runs", "start another sweep")
 
 
 def read_request(paths: SweepPaths) -> tuple[dict[str, Any], StudyPlan | None]:
-    """Return what a sweep was asked for and its plan; {} and None for a new sweep.
+    """Return the request and the plan of a sweep; {} and None for a new one.
 
     FileError if a file is damaged or lost: with defaults in its place, the trials to come could not
     be compared with those before.
     """
-    begun = paths.journal.exists() or any(_names(paths.runs))
-    if not begun and not paths.request.exists():
+    started = paths.journal.exists() or any(_names(paths.runs))
+    if not started and not paths.request.exists():
         return {}, None
     expected = (paths.config, paths.request, *([paths.journal] if any(_names(paths.runs)) else []))
     if lost := [path for path in expected if not path.exists()]:

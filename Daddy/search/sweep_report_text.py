@@ -58,9 +58,9 @@ def draw_report(
 def count_states(trials: Sequence[Trial]) -> str:
     """Return in words the number of trials, and of those in each state."""
     counts = Counter(trial.state for trial in trials)
-    told = ", ".join(f"{counts[state]} {state}" for state in _STATES if counts[state])
+    states = ", ".join(f"{counts[state]} {state}" for state in _STATES if counts[state])
     number = f"{len(trials)} trial{'s' * (len(trials) > 1)}"
-    return f"{number}: {told}" if trials else "no trial has begun"
+    return f"{number}: {states}" if trials else "no trial has started"
 
 
 def _causes(trials: Sequence[Trial]) -> list[str]:

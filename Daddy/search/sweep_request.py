@@ -34,7 +34,7 @@ missing, 130 stopped."""
 
 @dataclass(frozen=True, slots=True)
 class SweepRequest:
-    """A sweep as it was asked for; `fixed` holds settings that each trial has, by dotted key."""
+    """A sweep as typed; `fixed` holds settings that each trial has, by dotted key."""
 
     name: str
     workload: str = "cartpole"
@@ -159,7 +159,7 @@ def merge_request(given: Mapping[str, Any], recorded: Mapping[str, Any]) -> Swee
         if key in given and recorded and given[key] != recorded.get(key):
             raise ConfigError(
                 f"the sweep {given['name']} has {key} {recorded.get(key)!r}, not {given[key]!r}",
-                "begin another sweep: run=NAME with a new name",
+                "start another sweep: run=NAME with a new name",
             )
     return SweepRequest(**{**recorded, **given})
 

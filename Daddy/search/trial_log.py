@@ -34,9 +34,9 @@ class TrialLog:
         return Training(self._episodes, self._steps, self._cpu_seconds)
 
     def reasons(self, exit_codes: Mapping[int, int | None]) -> dict[int, str]:
-        """Return the last sentence of each rank that ended with the exit code it told.
+        """Return the last sentence of each rank that ended with the exit code of its goodbye.
 
-        A rank that was killed told none: its last goodbye is an earlier attempt's.
+        A rank that was killed wrote none: its last goodbye is an earlier attempt's.
         """
         return {
             rank: str(data.get("reason", ""))

@@ -34,12 +34,12 @@ class AttemptEnd:
     """The end of an attempt.
 
     `exit_codes`: of each rank, first end first, None if the rank was lost. `reasons`: the last
-    sentence of ranks that said one. `asked`: the driver stopped it. `full_disk`: the disk's error.
+    sentence of ranks that wrote one. `stopped`: by the driver. `full_disk`: the disk's error.
     """
 
     exit_codes: Mapping[int, int | None]
     reasons: Mapping[int, str]
-    asked: bool = False
+    stopped: bool = False
     full_disk: str = ""
 
 
@@ -68,7 +68,7 @@ def judge_attempt(end: AttemptEnd, training: Training, attempts: int) -> Verdict
         return Verdict("cut off", f"the disk is full: {end.full_disk}", fatal=True)
     if ExitCode.DO_NOT_RESTART in codes:
         return Verdict("failed", f"diverged: {_first_reason(end)}", repeat=True)
-    if end.asked or end.exit_codes[0] == ExitCode.DRAINED:  # others may take its end for an error
+    if end.stopped or end.exit_codes[0] == ExitCode.DRAINED:  # others may take its end for an error
         if attempts < MOST_ATTEMPTS:
             return Verdict("cut off", "it continues from its checkpoint")
         return Verdict("failed", f"cut off {attempts} times")

@@ -49,12 +49,13 @@ def check_wandb(mode: str, environ: Mapping[str, str]) -> None:
 
 
 class WandbRuns:
-    """Records the trials of the sweep in ``root``; the first failure is said and ends uploads."""
+    """Records the trials of the sweep in ``root``; a failure ends uploads with a warning."""
 
     def __init__(
-        self, root: Path, mode: str, environ: Mapping[str, str], say: Callable[[str], None]
+        self, root: Path, mode: str, environ: Mapping[str, str], print_line: Callable[[str], None]
     ) -> None:
-        self._root, self._online, self._say, self._warned = root, mode == "online", say, False
+        self._root, self._online = root, mode == "online"
+        self._print, self._warned = print_line, False
         own = {key: value for key, value in environ.items() if key[:6] != "WANDB_" or key in _KEPT}
         places = {f"WANDB_{name}_DIR": f"{root}/wandb/own" for name in ("CACHE", "CONFIG", "DATA")}
         self._environ = {**own, **places, "WANDB_ERROR_REPORTING": "false"}
@@ -83,7 +84,7 @@ class WandbRuns:
     def _warn(self, reason: str) -> None:
         if not self._warned:
             later = f"; later: wandb sync {self._root}/wandb" * self._online
-            self._say(f"warning: --wandb: {reason}{later}")
+            self._print(f"warning: --wandb: {reason}{later}")
         self._warned, self._online = True, False
 
     def _call(self, timeout_s: float, *argv: str, given: str = "") -> None:
@@ -119,7 +120,7 @@ def main() -> None:
         root_dir=str(Path.cwd()), console="off", host="", save_code=False, symlink=False,
         x_save_requirements=False, **dict.fromkeys(_OFF.split(), True),
     )  # fmt: skip
-    # Without `resume`, which would append to the history of a run of this id: W&B begins it anew.
+    # Without `resume`, which would append to the history of a run of this id: W&B starts it anew.
     run = wandb.init(
         mode="offline", id=given["id"], name=given["id"], group=given["group"],
         project=os.environ.get("WANDB_PROJECT", "daddy"), config=given["config"],

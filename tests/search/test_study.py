@@ -38,7 +38,7 @@ def run_trials(study: Study, count: int, values: int = 2) -> list[Trial]:
     asked = []
     for _ in range(count):
         trial = study.ask(f"s.r.{len(study.trials()) + 1}")
-        study.begin_attempt(trial.number)
+        study.start_attempt(trial.number)
         study.tell(trial.number, values_of(trial)[:values])
         asked.append(trial)
     return asked
@@ -83,7 +83,7 @@ def test_a_trial_has_the_types_of_its_space_and_names_its_run(tmp_path: Path) ->
     assert isinstance(trial.settings[RATE], float)
     assert isinstance(trial.settings[EPOCHS], int)
     assert trial.settings[HORIZON] in (64, 128)
-    assert [study.begin_attempt(0), study.begin_attempt(0)] == [1, 2]
+    assert [study.start_attempt(0), study.start_attempt(0)] == [1, 2]
     with pytest.raises(ValueError, match="nan"):
         study.tell(0, (float("nan"), 1.0))
     with pytest.raises(ValueError, match="did not match"):

@@ -35,7 +35,7 @@ RESULTS = [(20, 9), (50, 9), (90, 30), (70, 20), (60, 25), (55, 22), (40, 8), (1
 """Score and cost of the trials from 1 on; 1 is beaten by 2."""
 
 
-def begin(run_dir: Path, name: str, plan: StudyPlan = PLAN) -> tuple[SweepPaths, Study]:
+def start(run_dir: Path, name: str, plan: StudyPlan = PLAN) -> tuple[SweepPaths, Study]:
     paths, request = sweep_paths(run_dir, name), SweepRequest(name, fixed=SOUGHT)
     paths.root.mkdir(parents=True)
     record = {**frozen_fields(request), "study": plan_to_json(plan)}
@@ -44,14 +44,14 @@ def begin(run_dir: Path, name: str, plan: StudyPlan = PLAN) -> tuple[SweepPaths,
     return paths, Study(paths.journal, plan)
 
 
-def begin_trial(paths: SweepPaths, study: Study, number: int) -> int:
+def start_trial(paths: SweepPaths, study: Study, number: int) -> int:
     trial = study.ask(f"{paths.root.name}.r.{number}")
     folder = paths.trial(trial.run_id)
     folder.mkdir(parents=True)
     request = SweepRequest(paths.root.name, device="cpu", fixed=SOUGHT)
     config = trial_config(sweep_config(load_config(), request), trial, folder)
     (folder / "config.json").write_bytes(config_to_json(config))
-    study.begin_attempt(trial.number)
+    study.start_attempt(trial.number)
     return trial.number
 
 
@@ -59,13 +59,13 @@ def begin_trial(paths: SweepPaths, study: Study, number: int) -> int:
 def run_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the sweep `full`, whose driver goes on, and `young` without complete trials."""
     folder = tmp_path_factory.mktemp("runs")
-    paths, study = begin(folder, "full")
+    paths, study = start(folder, "full")
     for number, result in enumerate(RESULTS, start=1):
-        study.tell(begin_trial(paths, study, number), result)
+        study.tell(start_trial(paths, study, number), result)
     for number, why in enumerate(("diverged: loss nan at 17", "diverged: loss nan at 4,100")):
-        study.fail(begin_trial(paths, study, number + 10), why)
-    begin_trial(paths, study, 12)
-    begin(folder, "young")
+        study.fail(start_trial(paths, study, number + 10), why)
+    start_trial(paths, study, 12)
+    start(folder, "young")
     return folder
 
 
@@ -118,10 +118,10 @@ def test_table_and_picture_come_while_a_driver_writes_half_a_line(
 def test_with_one_objective_the_best_comes_first_and_few_trials_tell_no_importance(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    paths, study = begin(tmp_path, "solo", replace(PLAN, objectives=("score",), prune=True))
+    paths, study = start(tmp_path, "solo", replace(PLAN, objectives=("score",), prune=True))
     for number, score in enumerate((1.0, 3.0, 2.0), start=1):
-        study.tell(begin_trial(paths, study, number), [score])
-    study.prune(begin_trial(paths, study, 4))
+        study.tell(start_trial(paths, study, number), [score])
+    study.prune(start_trial(paths, study, 4))
     _, out, _ = told(capsys, tmp_path, "run=solo")
     table = out[out.index("trial ") :].splitlines()
     assert [row.split()[:2] for row in table[1:4]] == [
@@ -193,7 +193,7 @@ def test_each_error_has_its_exit_code(
     code, out, error = told(capsys, run_dir, "run=full", "--picture", Path(__file__) / "a.png")
     assert (code, "* Pareto front" in out) == (ExitCode.FILES, True), "the table comes first"
     assert "a.png cannot be written: " in error
-    damaged, _ = begin(tmp_path, "damaged")
+    damaged, _ = start(tmp_path, "damaged")
     damaged.journal.write_bytes(b"{}\n" + damaged.journal.read_bytes())
     assert told(capsys, tmp_path, "run=damaged")[0] == ExitCode.FILES
     monkeypatch.setitem(sys.modules, "optuna", None)

@@ -58,8 +58,8 @@ def test_a_word_that_cannot_be_meant_is_refused_with_a_remedy(line, error, said)
 
 
 def test_a_sweep_that_continues_keeps_its_words():
-    begun = merge_request(parse("run=a trainer.total_timesteps=50 training.gamma=0.9"), {})
-    assert merge_request(parse("run=a +hardware=cpu"), frozen_fields(begun)) == SweepRequest(
+    started = merge_request(parse("run=a trainer.total_timesteps=50 training.gamma=0.9"), {})
+    assert merge_request(parse("run=a +hardware=cpu"), frozen_fields(started)) == SweepRequest(
         "a", steps=50, device="cpu", fixed={"training.gamma": 0.9}
     )
 

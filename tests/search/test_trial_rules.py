@@ -65,7 +65,7 @@ def test_an_attempt_that_was_drained_is_cut_off(end):
 
 
 def test_an_attempt_that_the_driver_stopped_is_cut_off_whatever_its_exit_codes():
-    assert judge(137, None, asked=True).outcome == "cut off"
+    assert judge(137, None, stopped=True).outcome == "cut off"
 
 
 def test_a_trial_is_not_cut_off_for_ever():
