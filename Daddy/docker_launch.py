@@ -55,7 +55,7 @@ _NEXT = """next:
 def make_parser() -> ArgumentParser:
     """Return the parser of the command line."""
     parser = ArgumentParser(prog="docker_launch", description="Run two nodes on this machine.")
-    parser.add_argument("--run-dir", type=Path, default=Path("runs"), help="folder of runs (runs)")
+    parser.add_argument("--run-dir", type=Path, default=Path("runs"), help="runs folder (runs)")
     commands = parser.add_subparsers(dest="command", required=True)
     add_node_flags(commands.add_parser("start", help="start the nodes, and wait until they work"))
     sweep = commands.add_parser("sweep", help="run a sweep, on one node or both", epilog=WORDS_HELP)
@@ -129,14 +129,14 @@ def _spawn_supervisor(args: argparse.Namespace) -> Child:
     return spawn_child(argv, stdout=log, stderr=log, env=os.environ, cwd=Path.cwd())
 
 
-def _await_health(run_dir: Path, supervisor: Child, clock: Clock) -> int:
+def _await_health(runs_folder: Path, supervisor: Child, clock: Clock) -> int:
     """Wait until each node reaches the coordinator; return the supervisor's code if it has ended.
 
     NetworkError if the coordinator does not answer in time.
     """
     started = printed = clock.monotonic()
-    log = node_paths(run_dir).supervisor_log
-    while not _is_healthy(run_dir, clock):
+    log = node_paths(runs_folder).supervisor_log
+    while not _is_healthy(runs_folder, clock):
         if supervisor.wait(_POLL_S):
             print(log.read_text().strip(), file=sys.stderr)
             return supervisor.exit_code or ExitCode.NOT_CONFINED
@@ -149,15 +149,15 @@ def _await_health(run_dir: Path, supervisor: Child, clock: Clock) -> int:
     return ExitCode.DONE
 
 
-def _is_healthy(run_dir: Path, clock: Clock) -> bool:
+def _is_healthy(runs_folder: Path, clock: Clock) -> bool:
     """Ask the coordinator from both ranks, each at another of its ports."""
-    state = read_nodes(run_dir)
+    state = read_nodes(runs_folder)
     if state is None or not all(map(state.process, NODES)):
         return False
     with suppress(ConfigError, SandboxError):  # they ended just now: the supervisor's log says why
         for node, port in zip(RANKS, API_PORTS, strict=True):
             check = [sys.executable, "-c", _CHECK_HEALTH.format(port=port)]
-            argv = argv_in_node(run_dir, node, check, clock)
+            argv = argv_in_node(runs_folder, node, check, clock)
             if run_command(argv, _HEALTHY_S).returncode:
                 return False
         return True
@@ -193,13 +193,13 @@ def _sweep(args: argparse.Namespace, clock: Clock) -> int:
     return run_on_nodes(args.run_dir, [*argv, *sweep_argv(args)], args.nodes, clock)
 
 
-def _show_in_nodes(path: Path, run_dir: Path) -> Path:
+def _show_in_nodes(path: Path, runs_folder: Path) -> Path:
     """Copy a file into the folder of the nodes, which see no other. ConfigError without it."""
     try:
         content = read_bounded(path, _FILE_BYTES)
     except FileNotFoundError as error:
         raise ConfigError(f"there is no file at {path}", "name an existing file") from error
-    shown = node_paths(run_dir).root / f"{sha256_hex(content)[:12]}-{path.name}"
+    shown = node_paths(runs_folder).root / f"{sha256_hex(content)[:12]}-{path.name}"
     write_atomic(shown, content)
     return shown
 

@@ -57,9 +57,7 @@ def make_parser() -> ArgumentParser:
     parser = ArgumentParser(
         prog="sweep_node", description="Run a sweep, or one rank of it.", epilog=WORDS_HELP
     )
-    parser.add_argument(
-        "--run-dir", type=Path, default=Path("runs"), help="folder of sweeps (runs)"
-    )
+    parser.add_argument("--run-dir", type=Path, default=Path("runs"), help="runs folder (runs)")
     add_sweep_flags(parser)
     return parser
 

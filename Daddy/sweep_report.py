@@ -48,7 +48,7 @@ def make_parser() -> ArgumentParser:
     parser = ArgumentParser(prog="sweep_report", description="Report on a sweep.", epilog=_EPILOG)
     add = parser.add_argument
     add("name", metavar="run=NAME", help="sweep, which may still run")
-    add("--run-dir", type=Path, default=Path("runs"), metavar="DIR", help="folder of sweeps (runs)")
+    add("--run-dir", type=Path, default=Path("runs"), metavar="DIR", help="runs folder (runs)")
     add("--limit", type=whole_number(0), default=20, metavar="N", help="trials shown, 0: all (20)")
     add("--picture", type=Path, metavar="FILE", help="PNG to draw (the sweep's report.png)")
     add("--best", type=Path, metavar="FILE", help="configuration to write, of the best trial")

@@ -1,7 +1,7 @@
 """Entry: HTTP server on this computer that registers sweeps and gives out names of runs.
 
 ``python -m Daddy.search.coordinator`` serves ports 8080 and 8081. Its state is in the files of
-:mod:`Daddy.search.sweep_files` alone, so several servers may share a run directory, and one that
+:mod:`Daddy.search.sweep_files` alone, so several servers may share a runs folder, and one that
 was killed goes on. The requests and answers are those of the sweep service in Metta's backend, not
 of the mock beside it, whose run names came from the clock and could repeat:
 
@@ -70,10 +70,10 @@ Answer = tuple[HTTPStatus, Mapping[str, Any]]
 
 
 class Coordinator:
-    """Answers requests from the files of one run directory; one lock for all threads."""
+    """Answers requests from the files of one runs folder; one lock for all threads."""
 
-    def __init__(self, run_dir: Path) -> None:
-        self._run_dir = run_dir
+    def __init__(self, runs_folder: Path) -> None:
+        self._runs_folder = runs_folder
         self._lock = threading.Lock()
         self._printed = ""
 
@@ -97,7 +97,7 @@ class Coordinator:
         found = _ROUTE.fullmatch(path)
         if not found or (method == "GET") != (found[2] == ""):
             return HTTPStatus.NOT_FOUND, {"detail": "there is nothing at this path"}
-        paths = sweep_paths(self._run_dir, found[1])
+        paths = sweep_paths(self._runs_folder, found[1])
         if found[2] == "/create_sweep":
             record = SweepRecord(str(uuid.uuid4()), **parse_fields(body))
             record, created = create_sweep(paths, record)
@@ -290,9 +290,7 @@ def make_parser() -> ArgumentParser:
     parser.add_argument(
         "--port", type=port, action="append", help="port, 0 for a free one; repeatable (8080, 8081)"
     )
-    parser.add_argument(
-        "--run-dir", type=Path, default=Path("runs"), help="folder of sweeps (runs)"
-    )
+    parser.add_argument("--run-dir", type=Path, default=Path("runs"), help="runs folder (runs)")
     return parser
 
 

@@ -49,15 +49,15 @@ class NodeFiles:
     """Paths of this machine that nodes see.
 
     ``system`` are bubblewrap's arguments for /usr and the like, ``read_only`` the checkout and the
-    Python environments, ``credentials`` names in ``home``; ``state`` is in ``run_dir`` and for the
-    supervisor alone.
+    Python environments, ``credentials`` names in ``home``; ``state`` is in the runs folder and for
+    the supervisor alone.
     """
 
     system: tuple[str, ...]
     read_only: tuple[str, ...]
     home: str
     credentials: tuple[str, ...]
-    run_dir: str
+    runs_folder: str
     state: str
     hosts: str
 
@@ -132,18 +132,18 @@ def node_argv(
         argv += ["--ro-bind", f"{files.home}/{name}", f"{HOME}/{name}"]
     for folder in files.read_only:
         argv += ["--ro-bind", folder, folder]
-    argv += ["--bind", files.run_dir, files.run_dir, "--ro-bind", files.state, files.state]
-    return [*argv, "--remount-ro", "/", "--chdir", files.run_dir, "--", *command]
+    argv += ["--bind", files.runs_folder, files.runs_folder, "--ro-bind", files.state, files.state]
+    return [*argv, "--remount-ro", "/", "--chdir", files.runs_folder, "--", *command]
 
 
 def enter_argv(
-    node_pid: int, run_dir: str, environment: Mapping[str, str], command: Sequence[str]
+    node_pid: int, runs_folder: str, environment: Mapping[str, str], command: Sequence[str]
 ) -> list[str]:
-    """Return the command line that runs ``command`` in a running node, in the run directory.
+    """Return the command line that runs ``command`` in a running node, in the runs folder.
 
     It has no rights beyond the node's own programs, and ends with the process that starts it.
     """
     variables = [f"{name}={value}" for name, value in environment.items()]
     argv = [*_TOGETHER, "nsenter", "--target", str(node_pid), *_INTO]
     argv += [*_TOGETHER, *_WITHOUT_RIGHTS]
-    return [*argv, "env", "-i", "-C", run_dir, *variables, *command]
+    return [*argv, "env", "-i", "-C", runs_folder, *variables, *command]

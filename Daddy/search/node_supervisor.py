@@ -57,11 +57,11 @@ _PROBE = "see python -m Daddy.sandbox probe"
 _ETC = "alternatives ca-certificates group ld.so.cache localtime nsswitch.conf passwd pki ssl"
 
 
-def read_files(run_dir: Path, home: Path, network: Network, *, credentials: bool) -> NodeFiles:
-    """Return the paths that nodes see. ConfigError if the run directory would show the home."""
-    if home.is_relative_to(run_dir):
+def read_files(runs_folder: Path, home: Path, network: Network, *, credentials: bool) -> NodeFiles:
+    """Return the paths that nodes see. ConfigError if the runs folder would show the home."""
+    if home.is_relative_to(runs_folder):
         raise ConfigError(
-            f"nodes would see your whole home: the run directory {run_dir} contains {home}",
+            f"nodes would see your whole home: the runs folder {runs_folder} contains {home}",
             "use a --run-dir inside of it, such as runs",
         )
     system = ["--ro-bind", "/usr", "/usr"]
@@ -74,13 +74,13 @@ def read_files(run_dir: Path, home: Path, network: Network, *, credentials: bool
         system += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]
     pythons = {Path(sys.prefix), Path(sys.base_prefix), Path(sys.executable).resolve().parents[1]}
     shown = {path for path in {*pythons, CHECKOUT} if not path.is_relative_to("/usr")}
-    paths = node_paths(run_dir)
+    paths = node_paths(runs_folder)
     return NodeFiles(
         system=tuple(system),
         read_only=tuple(map(str, sorted(shown))),  # a folder before those inside of it
         home=str(home),
         credentials=tuple(name for name in CREDENTIALS if credentials and (home / name).exists()),
-        run_dir=str(run_dir),
+        runs_folder=str(runs_folder),
         state=str(paths.root),
         hosts=str(paths.hosts),
     )
@@ -107,7 +107,7 @@ class Supervisor:
     ) -> None:
         self._files, self._kind, self._lease, self._clock = files, network, lease, clock
         self._ends = ends
-        self._paths = node_paths(Path(files.run_dir))
+        self._paths = node_paths(Path(files.runs_folder))
         self._children: dict[str, Child] = {}
         self._pids: dict[str, int] = {}
         self._due: dict[str, float] = {}
@@ -153,7 +153,7 @@ class Supervisor:
         command = ["sleep", "infinity"]
         if node.rank is None:
             command = [sys.executable, "-m", "Daddy.search.coordinator"]
-            command += ["--run-dir", self._files.run_dir]
+            command += ["--run-dir", self._files.runs_folder]
         self._spawn(node.name, lambda info: self._argv(node, info, command), self._paths.log(node))
         processes = {
             node.name: [process.pid, process.created]
@@ -203,7 +203,7 @@ class Supervisor:
 def make_parser() -> ArgumentParser:
     """Return the parser of the command line."""
     parser = ArgumentParser(prog="node_supervisor", description="Keep two nodes and their API.")
-    parser.add_argument("--run-dir", type=Path, required=True, help="folder of runs and sweeps")
+    parser.add_argument("--run-dir", type=Path, required=True, help="runs folder")
     add_node_flags(parser)
     return parser
 
@@ -220,10 +220,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Serve until SIGTERM or the lifetime's end. Exit codes: 2 usage, 3 held, 9 files, 12."""
     args = make_parser().parse_args(argv)
     stop, clock = event_on_signals(signal.SIGTERM, signal.SIGINT), SystemClock()
-    run_dir = args.run_dir.resolve()
+    runs_folder = args.run_dir.resolve()
     shown = not args.no_credentials
-    files = read_files(run_dir, Path.home(), args.network, credentials=shown)
-    paths = node_paths(run_dir)
+    files = read_files(runs_folder, Path.home(), args.network, credentials=shown)
+    paths = node_paths(runs_folder)
     lease = hold_nodes(paths.lease)
     try:
         for node in NODES:

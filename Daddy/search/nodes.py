@@ -1,6 +1,6 @@
-"""The two nodes and the API of a run directory, seen from this machine: state, commands, logs, end.
+"""The two nodes and the API of a runs folder, seen from this machine: state, commands, logs, end.
 
-Their supervisor holds a lease in ``nodes/`` of the run directory, and its heartbeat names the
+Their supervisor holds a lease in ``nodes/`` of the runs folder, and its heartbeat names the
 processes of the nodes. A command enters a node by itself, so no program of ours waits for
 commands inside.
 """
@@ -48,7 +48,7 @@ _BACK_S = 15.0
 
 @dataclass(frozen=True, slots=True)
 class NodePaths:
-    """The folder of the nodes in a run directory; they may read it and not write to it."""
+    """The folder of the nodes in a runs folder; they may read it and not write to it."""
 
     root: Path
 
@@ -62,14 +62,14 @@ class NodePaths:
         return self.root / f"{node.short}.log"
 
 
-def node_paths(run_dir: Path) -> NodePaths:
-    """Return the folder of the nodes in a run directory."""
-    return NodePaths(run_dir / "nodes")
+def node_paths(runs_folder: Path) -> NodePaths:
+    """Return the folder of the nodes in a runs folder."""
+    return NodePaths(runs_folder / "nodes")
 
 
 @dataclass(frozen=True, slots=True)
 class NodesState:
-    """The nodes of a run directory while their supervisor is alive; ``ends`` is wall time."""
+    """The nodes of a runs folder while their supervisor is alive; ``ends`` is wall time."""
 
     supervisor: ProcessId
     network: str
@@ -84,15 +84,15 @@ class NodesState:
         return process if process and is_alive(process) else None
 
 
-def read_nodes(run_dir: Path) -> NodesState | None:
+def read_nodes(runs_folder: Path) -> NodesState | None:
     """Return the state, None if no supervisor runs. ConfigError if it is on another host."""
-    view = read_lease(node_paths(run_dir).lease)
+    view = read_lease(node_paths(runs_folder).lease)
     if view is None or view.ended is not None:
         return None
     alive = is_holder_alive(view.holder)
     if alive is None:
         raise ConfigError(
-            f"the nodes of {run_dir} run on {view.holder.get('host', 'another machine')}",
+            f"the nodes of {runs_folder} run on {view.holder.get('host', 'another machine')}",
             "go there, or use another --run-dir",
         )
     if not alive:
@@ -107,40 +107,44 @@ def read_nodes(run_dir: Path) -> NodesState | None:
     )
 
 
-def await_node(run_dir: Path, node: Node, clock: Clock) -> int:
+def await_node(runs_folder: Path, node: Node, clock: Clock) -> int:
     """Return the pid of a node's first process, also if the node is just started again.
 
     ConfigError without a supervisor, SandboxError if the node does not come back.
     """
     deadline = clock.monotonic() + _BACK_S
     while clock.monotonic() < deadline:
-        state = read_nodes(run_dir)
+        state = read_nodes(runs_folder)
         if state is None:
-            start = f"python -m Daddy.docker_launch --run-dir {run_dir} start"
-            raise ConfigError(f"the nodes of {run_dir} do not run", f"start them: {start}")
+            start = f"python -m Daddy.docker_launch --run-dir {runs_folder} start"
+            raise ConfigError(f"the nodes of {runs_folder} do not run", f"start them: {start}")
         if process := state.process(node):
             return process.pid
         clock.wait(threading.Event(), _POLL_S)
-    raise SandboxError(f"{node.name} has ended and does not come back", f"read {run_dir}/nodes")
+    raise SandboxError(f"{node.name} has ended and does not come back", f"read {runs_folder}/nodes")
 
 
 def argv_in_node(
-    run_dir: Path, node: Node, command: Sequence[str], clock: Clock, world_size: int = len(RANKS)
+    runs_folder: Path,
+    node: Node,
+    command: Sequence[str],
+    clock: Clock,
+    world_size: int = len(RANKS),
 ) -> list[str]:
     """Return the command line that runs ``command`` in a node. ConfigError, SandboxError."""
     variables = node_environment(node, sys.prefix, str(CHECKOUT), world_size)
     if "TERM" in os.environ:
         variables["TERM"] = os.environ["TERM"]
-    return enter_argv(await_node(run_dir, node, clock), str(run_dir), variables, command)
+    return enter_argv(await_node(runs_folder, node, clock), str(runs_folder), variables, command)
 
 
-def open_shell(run_dir: Path, node: Node, command: str | None, clock: Clock) -> int:
+def open_shell(runs_folder: Path, node: Node, command: str | None, clock: Clock) -> int:
     """Run a shell, or ``command``, in a node with our input and outputs; return its exit code.
 
     It gets a terminal of its own: a program in a node could type into ours.
     """
     shell = ["bash", "-c", command] if command is not None else ["bash"]
-    argv = argv_in_node(run_dir, node, shell, clock)
+    argv = argv_in_node(runs_folder, node, shell, clock)
     if os.isatty(0):
         argv = ["script", "--quiet", "--return", "--command", shlex.join(argv), "/dev/null"]
     else:
@@ -149,18 +153,18 @@ def open_shell(run_dir: Path, node: Node, command: str | None, clock: Clock) -> 
     return code if code >= 0 else 128 - code
 
 
-def print_logs(run_dir: Path, nodes: Sequence[Node]) -> None:
+def print_logs(runs_folder: Path, nodes: Sequence[Node]) -> None:
     """Print the logs of nodes, each line with the node's name if there are several."""
     for node in nodes:
         prefix = f"[{node.short}] " if len(nodes) > 1 else ""
-        with suppress(FileNotFoundError), node_paths(run_dir).log(node).open("rb") as log:
+        with suppress(FileNotFoundError), node_paths(runs_folder).log(node).open("rb") as log:
             for line in _clean_lines(log):
                 print(f"{prefix}{line}")
 
 
-def stop_nodes(run_dir: Path, clock: Clock) -> bool:
+def stop_nodes(runs_folder: Path, clock: Clock) -> bool:
     """End the nodes and their supervisor; return False if none runs."""
-    state = read_nodes(run_dir)
+    state = read_nodes(runs_folder)
     if state is None:
         return False
     for number in (signal.SIGTERM, signal.SIGKILL):
@@ -171,7 +175,7 @@ def stop_nodes(run_dir: Path, clock: Clock) -> bool:
     return True
 
 
-def run_on_nodes(run_dir: Path, argv: Sequence[str], nodes: int, clock: Clock) -> int:
+def run_on_nodes(runs_folder: Path, argv: Sequence[str], nodes: int, clock: Clock) -> int:
     """Run ``argv`` on the first nodes at once and return the worst exit code.
 
     Output goes to our stdout, with the node's name where there are several, and into the nodes'
@@ -181,7 +185,7 @@ def run_on_nodes(run_dir: Path, argv: Sequence[str], nodes: int, clock: Clock) -
     the main thread. ConfigError if the nodes do not run, SandboxError.
     """
     events = {number: event_on_signals(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    commands = [_RankCommand(run_dir, node, argv, nodes, clock) for node in RANKS[:nodes]]
+    commands = [_RankCommand(runs_folder, node, argv, nodes, clock) for node in RANKS[:nodes]]
     first, *others = commands
     try:
         for command in commands:
@@ -216,9 +220,9 @@ class _RankCommand:
     """The command of one rank: a process in its node, and a thread that passes its output on."""
 
     def __init__(
-        self, run_dir: Path, node: Node, argv: Sequence[str], world_size: int, clock: Clock
+        self, runs_folder: Path, node: Node, argv: Sequence[str], world_size: int, clock: Clock
     ) -> None:
-        self._run_dir, self._node, self._argv = run_dir, node, argv
+        self._runs_folder, self._node, self._argv = runs_folder, node, argv
         self._world_size, self._clock = world_size, clock
         self._prefix = f"[{node.short}] " if world_size > 1 else ""
         self._child: Child | None = None
@@ -233,7 +237,9 @@ class _RankCommand:
 
     def start(self) -> None:
         """Start the command in its node, and a thread that passes its output on."""
-        argv = argv_in_node(self._run_dir, self._node, self._argv, self._clock, self._world_size)
+        argv = argv_in_node(
+            self._runs_folder, self._node, self._argv, self._clock, self._world_size
+        )
         readable, writable = os.pipe()
         self._output = threading.Thread(target=self._pass_on, args=(readable,), daemon=True)
         self._output.start()
@@ -251,7 +257,7 @@ class _RankCommand:
 
     def _print(self, line: str) -> None:
         """Log a line and print it, each in one write: other commands write there too."""
-        with node_paths(self._run_dir).log(self._node).open("a") as log:
+        with node_paths(self._runs_folder).log(self._node).open("a") as log:
             log.write(f"{line}\n")
         sys.stdout.write(f"{self._prefix}{line}\n")
         sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""The files of a sweep below a run directory: ``sweeps/NAME/``.
+"""The files of a sweep below a runs folder: ``sweeps/NAME/``.
 
 A run number is a file that is created once: of several processes, on any host, exactly one gets it.
 So a process that is killed at any moment, or a second one on the same folder, repeats no number. A
@@ -21,7 +21,7 @@ from Daddy.core.shared_weights_paths import PathBelow
 from Daddy.search.study_plan import StudyPlan, plan_from_json
 
 MAX_SWEEPS = 1_000
-"""Most sweeps of a run directory: every program of this machine can ask for one."""
+"""Most sweeps of a runs folder: every program of this machine can ask for one."""
 MAX_RUNS = 100_000
 """Most runs of a sweep, for the same reason."""
 _RESTORE = "restore it, or give the sweep another name"
@@ -71,9 +71,9 @@ class SweepRecord:
     wandb_sweep_id: str = ""
 
 
-def sweep_paths(run_dir: Path, name: str) -> SweepPaths:
+def sweep_paths(runs_folder: Path, name: str) -> SweepPaths:
     """Return the folder of the sweep ``name``. UsageError if nothing can have that name."""
-    return SweepPaths(run_dir / "sweeps" / check_sweep(name))
+    return SweepPaths(runs_folder / "sweeps" / check_sweep(name))
 
 
 def read_sweep(paths: SweepPaths) -> SweepRecord | None:
@@ -91,7 +91,7 @@ def read_sweep(paths: SweepPaths) -> SweepRecord | None:
 def create_sweep(paths: SweepPaths, record: SweepRecord) -> tuple[SweepRecord, bool]:
     """Return the sweep's record, and True if this call created it with ``record``.
 
-    ConfigError if the run directory has no room for another sweep.
+    ConfigError if the runs folder has no room for another sweep.
     """
     if found := read_sweep(paths):
         return found, False

@@ -117,15 +117,15 @@ def alone(tmp_path: Path) -> Iterator[Launch]:
     launch("stop")
 
 
-def processes_of(run_dir: Path) -> list[str]:
-    """Command lines of nodes, supervisors and commands of a run directory."""
+def processes_of(runs_folder: Path) -> list[str]:
+    """Command lines of nodes, supervisors and commands of a runs folder."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             line = path.read_bytes().replace(b"\0", b" ").decode()
         except OSError:
             continue
-        if str(run_dir) in line and "docker_launch" not in line:
+        if str(runs_folder) in line and "docker_launch" not in line:
             found.append(line)
     return found
 

@@ -35,8 +35,8 @@ RESULTS = [(20, 9), (50, 9), (90, 30), (70, 20), (60, 25), (55, 22), (40, 8), (1
 """Score and cost of the trials from 1 on; 1 is beaten by 2."""
 
 
-def start(run_dir: Path, name: str, plan: StudyPlan = PLAN) -> tuple[SweepPaths, Study]:
-    paths, request = sweep_paths(run_dir, name), SweepRequest(name, fixed=SOUGHT)
+def start(runs_folder: Path, name: str, plan: StudyPlan = PLAN) -> tuple[SweepPaths, Study]:
+    paths, request = sweep_paths(runs_folder, name), SweepRequest(name, fixed=SOUGHT)
     paths.root.mkdir(parents=True)
     record = {**frozen_fields(request), "study": plan_to_json(plan)}
     paths.request.write_bytes(canonical_json(record))
@@ -56,7 +56,7 @@ def start_trial(paths: SweepPaths, study: Study, number: int) -> int:
 
 
 @pytest.fixture(scope="module")
-def run_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def runs_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the sweep `full`, whose driver goes on, and `young` without complete trials."""
     folder = tmp_path_factory.mktemp("runs")
     paths, study = start(folder, "full")
@@ -69,25 +69,27 @@ def run_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def told(capsys: pytest.CaptureFixture[str], run_dir: Path, *words: object) -> tuple[int, str, str]:
-    code = run_entry(main, [*map(str, words), "--run-dir", str(run_dir)])
+def told(
+    capsys: pytest.CaptureFixture[str], runs_folder: Path, *words: object
+) -> tuple[int, str, str]:
+    code = run_entry(main, [*map(str, words), "--run-dir", str(runs_folder)])
     return code, *capsys.readouterr()
 
 
 def test_table_and_picture_come_while_a_driver_writes_half_a_line(
-    run_dir: Path,
+    runs_folder: Path,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The front comes first; on a narrow screen less important settings are left out."""
-    journal, picture = sweep_paths(run_dir, "full").journal, tmp_path / "a.png"
+    journal, picture = sweep_paths(runs_folder, "full").journal, tmp_path / "a.png"
     complete = journal.read_bytes()
     torn = complete + b'{"op_code":4,"worker'
     monkeypatch.setenv("COLUMNS", "80")
     try:
         journal.write_bytes(torn)
-        code, out, _ = told(capsys, run_dir, "run=full", "--limit", 5, "--picture", picture)
+        code, out, _ = told(capsys, runs_folder, "run=full", "--limit", 5, "--picture", picture)
         assert journal.read_bytes() == torn, "a reader changed the journal"
     finally:
         journal.write_bytes(complete)
@@ -109,7 +111,7 @@ def test_table_and_picture_come_while_a_driver_writes_half_a_line(
     assert (width, height > width) == (1320, True)
 
     monkeypatch.setenv("COLUMNS", "50")
-    _, out, _ = told(capsys, run_dir, "run=full", "--best", tmp_path / "best.json")
+    _, out, _ = told(capsys, runs_folder, "run=full", "--best", tmp_path / "best.json")
     narrow = out[out.index("3*") :].splitlines()[0].split()
     assert rows[0][: len(narrow)] == narrow
     assert 3 < len(narrow) < len(rows[0])
@@ -135,26 +137,26 @@ def test_with_one_objective_the_best_comes_first_and_few_trials_tell_no_importan
 
 
 def test_the_best_trial_becomes_a_configuration_without_the_sweeps_own(
-    run_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    runs_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     best, other = tmp_path / "best.json", tmp_path / "other.json"
-    assert told(capsys, run_dir, "run=full", "--best", best)[0] == 0
+    assert told(capsys, runs_folder, "run=full", "--best", best)[0] == 0
     written = json.loads(best.read_text())
     assert written.keys() == {"training"}
     named = {f"training.{key}" for key in written["training"]}
     assert named == {*SPACE, *SOUGHT, "training.workload", "training.device"}
-    was = load_config(sweep_paths(run_dir, "full").trial("full.r.3") / "config.json")
+    was = load_config(sweep_paths(runs_folder, "full").trial("full.r.3") / "config.json")
     config, usual = Request(best, None, {}).load_settings(begins=True), Config()
     assert config.training.model_copy(update={"seed": was.training.seed}) == (
         was.training.model_copy(update={"total_steps": 5_000_000, "stream": True})
     )
     assert (config.collaboration, config.run_dir) == (usual.collaboration, usual.run_dir)
 
-    assert told(capsys, run_dir, "run=full", "--best", best)[0] == 0, "the same bytes"
-    code, _, error = told(capsys, run_dir, "run=full", "--best", best, "--trial", 2)
+    assert told(capsys, runs_folder, "run=full", "--best", best)[0] == 0, "the same bytes"
+    code, _, error = told(capsys, runs_folder, "run=full", "--best", best, "--trial", 2)
     assert (code, json.loads(best.read_text())) == (ExitCode.FILES, written)
     assert "exists already" in error
-    assert told(capsys, run_dir, "run=full", "--best", other, "--trial", 2)[0] == 0
+    assert told(capsys, runs_folder, "run=full", "--best", other, "--trial", 2)[0] == 0
     assert json.loads(other.read_text()) != written
 
     steps = ["--total-steps", "50", "--run-dir", str(tmp_path / "run")]
@@ -179,18 +181,18 @@ def test_values_that_a_profile_or_the_recipe_would_replace_are_written(tmp_path:
 
 
 def test_each_error_has_its_exit_code(
-    run_dir: Path,
+    runs_folder: Path,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    code, _, error = told(capsys, run_dir, "run=ful")
+    code, _, error = told(capsys, runs_folder, "run=ful")
     assert (code, "did you mean full?" in error, "full, young" in error) == (3, True, True)
-    code, _, error = told(capsys, run_dir, "run=young", "--best", tmp_path / "b.json")
+    code, _, error = told(capsys, runs_folder, "run=young", "--best", tmp_path / "b.json")
     assert (code, "no trial of the sweep young is complete" in error) == (3, True)
-    code, _, error = told(capsys, run_dir, "run=full", "--best", tmp_path / "b", "--trial", 10)
+    code, _, error = told(capsys, runs_folder, "run=full", "--best", tmp_path / "b", "--trial", 10)
     assert (code, "is failed" in error, "3, 9, 4" in error) == (3, True, True)
-    code, out, error = told(capsys, run_dir, "run=full", "--picture", Path(__file__) / "a.png")
+    code, out, error = told(capsys, runs_folder, "run=full", "--picture", Path(__file__) / "a.png")
     assert (code, "* Pareto front" in out) == (ExitCode.FILES, True), "the table comes first"
     assert "a.png cannot be written: " in error
     damaged, _ = start(tmp_path, "damaged")
@@ -198,5 +200,5 @@ def test_each_error_has_its_exit_code(
     assert told(capsys, tmp_path, "run=damaged")[0] == ExitCode.FILES
     monkeypatch.setitem(sys.modules, "optuna", None)
     monkeypatch.delitem(sys.modules, "Daddy.search.study")
-    code, _, error = told(capsys, run_dir, "run=full")
+    code, _, error = told(capsys, runs_folder, "run=full")
     assert (code, "[search]" in error) == (ExitCode.PACKAGES_MISSING, True)
