@@ -143,14 +143,9 @@ def _plan(args: Namespace, request: SweepRequest, recorded: StudyPlan | None) ->
 
     A setting that is fixed is not searched.
     """
-    sampler = "gp" if args.sampler == "protein" else args.sampler
-    objectives = tuple(args.objectives.split(",")) if args.objectives else None
-    given: dict[str, Any] = {
-        "sampler": sampler,
-        "objectives": objectives,
-        "prune": args.prune,
-        "seed": args.seed,
-    }
+    given: dict[str, Any] = {"prune": args.prune, "seed": args.seed}
+    given["sampler"] = "gp" if args.sampler == "protein" else args.sampler
+    given["objectives"] = args.objectives and tuple(args.objectives.split(","))
     if args.space or not recorded:
         space = DEFAULT_SPACES[request.workload]
         if args.space:

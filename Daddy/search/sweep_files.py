@@ -44,7 +44,7 @@ class SweepPaths:
     """The command line's meaning, fixed when the sweep starts."""
     config = PathBelow("config.json")
     """The configuration that all trials have in common, fixed when the sweep starts."""
-    held = PathBelow("driver.lock")
+    driver_lock = PathBelow("driver.lock")
     """Locked by the one process that drives the sweep."""
     driver = PathBelow("driver.json")
     """The attempts that the driver wants to run, for the other ranks."""
@@ -148,7 +148,7 @@ def hold_sweep(paths: SweepPaths, rank: int = 0) -> Iterator[None]:
     The system ends the lock with its process, however that ends.
     """
     paths.root.mkdir(parents=True, exist_ok=True)
-    lock = paths.root / f"rank-{rank}.lock" if rank else paths.held
+    lock = paths.root / f"rank-{rank}.lock" if rank else paths.driver_lock
     with lock.open("a") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -23,6 +23,7 @@ from Daddy.search.search_space import Choices, Range, format_value
 from Daddy.search.study_plan import StudyPlan, Trial
 from Daddy.search.sweep_report_text import (
     Importance,
+    complete_trials,
     count_states,
     pareto_front,
     short_name,
@@ -76,7 +77,7 @@ def draw_sweep(
 
 def _draw_costs(axes: Axes, trials: Sequence[Trial], order: ScalarMappable) -> None:
     """Draw score by cost, the front as steps, and the numbers of its trials."""
-    complete, front = _complete(trials), pareto_front(trials)
+    complete, front = complete_trials(trials), pareto_front(trials)
     costs, scores = zip(*(trial.values[::-1] for trial in front), strict=True)
     axes.plot(costs, scores, color=BEST, drawstyle="steps-post", label="Pareto front", zorder=1)
     _scatter(axes, [trial.values[1] for trial in complete], complete, order)
@@ -89,7 +90,7 @@ def _draw_costs(axes: Axes, trials: Sequence[Trial], order: ScalarMappable) -> N
 
 def _draw_scores(axes: Axes, trials: Sequence[Trial], order: ScalarMappable) -> None:
     """Draw score by trial, and the best so far as steps."""
-    complete = sorted(_complete(trials), key=trial_number)
+    complete = sorted(complete_trials(trials), key=trial_number)
     numbers = [trial_number(trial) for trial in complete]
     best = [max(trial.values[0] for trial in complete[:end]) for end in range(1, len(numbers) + 1)]
     axes.plot(numbers, best, color=BEST, drawstyle="steps-post", label="best so far", zorder=1)
@@ -127,7 +128,7 @@ def _draw_setting(
     axes: Axes, key: str, values: Range | Choices, trials: Sequence[Trial], order: ScalarMappable
 ) -> None:
     """Draw score by a setting's value; trials without score are crosses on the lower edge."""
-    complete = _complete(trials)
+    complete = complete_trials(trials)
     _scatter(axes, [_place(trial, key, values, order) for trial in complete], complete, order)
     _draw_crosses(axes, trials, partial(_place, key=key, values=values, order=order))
     if isinstance(values, Choices):
@@ -149,7 +150,7 @@ def _draw_setting(
 
 def _draw_crosses(axes: Axes, trials: Sequence[Trial], place: Callable[[Trial], float]) -> None:
     """Draw trials without a score as crosses below those with one."""
-    scores = [trial.values[0] for trial in _complete(trials)]
+    scores = [trial.values[0] for trial in complete_trials(trials)]
     height = min(scores) - 0.1 * (max(scores) - min(scores) or 1.0)
     for state, colour in _CROSSES.items():
         places = [place(trial) for trial in trials if trial.state == state]
@@ -178,10 +179,6 @@ def _heading(key: str, shares: Importance) -> str:
     if key not in shares.get("score", {}):
         return short_name(key)
     return f"{short_name(key)}  ({100 * shares['score'][key]:.0f} % of influence)"
-
-
-def _complete(trials: Sequence[Trial]) -> list[Trial]:
-    return [trial for trial in trials if trial.state == "complete"]
 
 
 def _plain(axes: Axes) -> None:

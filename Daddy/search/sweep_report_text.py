@@ -74,13 +74,19 @@ def _causes(trials: Sequence[Trial]) -> list[str]:
     return [f"  {count} failed: {printable_line(newest[cause])}" for cause, count in counts]
 
 
+def complete_trials(trials: Sequence[Trial]) -> list[Trial]:
+    """Return the trials that have a score."""
+    return [trial for trial in trials if trial.state == "complete"]
+
+
 def pareto_front(trials: Sequence[Trial]) -> list[Trial]:
     """Return the complete trials than which none has a higher score at no more cost, cheapest
     first; without costs, the first trial of the highest score.
     """
     front: list[Trial] = []
-    complete = [trial for trial in trials if trial.state == "complete"]
-    for trial in sorted(complete, key=lambda trial: (trial.values[1:], -trial.values[0])):
+    for trial in sorted(
+        complete_trials(trials), key=lambda trial: (trial.values[1:], -trial.values[0])
+    ):
         if not front or trial.values[0] > front[-1].values[0]:
             front.append(trial)
     return front
@@ -89,9 +95,9 @@ def pareto_front(trials: Sequence[Trial]) -> list[Trial]:
 def rank_trials(trials: Sequence[Trial]) -> list[Trial]:
     """Return the complete trials: those of the Pareto front first, then by score, then by cost."""
     front = {trial.number for trial in pareto_front(trials)}
-    complete = [trial for trial in trials if trial.state == "complete"]
     return sorted(
-        complete, key=lambda trial: (trial.number not in front, -trial.values[0], trial.values[1:])
+        complete_trials(trials),
+        key=lambda trial: (trial.number not in front, -trial.values[0], trial.values[1:]),
     )
 
 

@@ -12,9 +12,8 @@ from typing import Any
 from Daddy.core.arguments import LARGEST_NUMBER, ArgumentParser, did_you_mean, whole_number
 from Daddy.core.errors import ConfigError, UsageError
 from Daddy.core.name_validation import check_sweep
-from Daddy.search.study_plan import SAMPLERS
+from Daddy.search.study_plan import OBJECTIVES, SAMPLERS
 
-DEFAULT_STEPS = 20_000
 ARENA = "/env/mettagrid/curriculum/arena/random"
 """Metta's curriculum, for which we train cartpole."""
 _HARDWARE = {"macbook": "cpu", "cpu": "cpu", "gpu": "cuda"}
@@ -22,8 +21,6 @@ _WORDS = ("run", "trainer.total_timesteps", "trainer.curriculum", "+hardware")
 _OWN = tuple(f"training.{key}" for key in ["seed", "total_steps", "device", "workload", "stream"])
 """Settings that a sweep chooses, or that another word sets."""
 _FROZEN = ("workload", "steps", "fixed")
-_BACKENDS = ("local", "slurm")
-_OBJECTIVES = ("score,cost", "score")
 WORDS_HELP = """words: run=NAME (a sweep of that name is continued),
 trainer.total_timesteps=N (20000), trainer.curriculum=cartpole|pokemon_red,
 +hardware=macbook|cpu|gpu, training.KEY=VALUE and reward.KEY=VALUE (fixed in every trial). Exit
@@ -38,7 +35,7 @@ class SweepRequest:
 
     name: str
     workload: str = "cartpole"
-    steps: int = DEFAULT_STEPS
+    steps: int = 20_000
     device: str = "auto"
     fixed: Mapping[str, Any] = field(default_factory=dict)
     notes: Sequence[str] = ()
@@ -52,25 +49,14 @@ def add_sweep_flags(parser: ArgumentParser) -> None:
     add("words", nargs="*", metavar="NAME=VALUE", help="words as below")
     add("--max-rollouts", type=whole_number(0), default=10, help="trials, 0: no end (10)")
     add("--jobs", type=whole_number(1, 64), default=1, help="trials, or Slurm jobs, at once (1)")
-    add(
-        "--backend",
-        choices=_BACKENDS,
-        default="local",
-        help="run trials here, or as Slurm jobs (local)",
-    )
+    backend = "run trials here, or as Slurm jobs (local)"
+    add("--backend", choices=("local", "slurm"), default="local", help=backend)
     options = "option of the jobs, beside the slurm settings: time=30, gres= (repeatable)"
     add("--sbatch", action="append", default=[], metavar="NAME=VALUE", help=options)
-    add(
-        "--sampler",
-        choices=(*SAMPLERS, "protein"),
-        help="method that suggests settings (gp; tpe with --prune)",
-    )
-    add(
-        "--objectives",
-        choices=_OBJECTIVES,
-        metavar="score,cost|score",
-        help="objectives of the search (score,cost)",
-    )
+    samplers, objectives = (*SAMPLERS, "protein"), [",".join(each) for each in OBJECTIVES]
+    add("--sampler", choices=samplers, help="method that suggests settings (gp; tpe with --prune)")
+    metavar = "|".join(objectives)
+    add("--objectives", choices=objectives, metavar=metavar, help="objectives (score,cost)")
     add("--prune", action="store_true", default=None, help="end bad trials early (score alone)")
     add("--space", metavar="FILE", help="JSON: settings to search (usual ones)")
     add("--seed", type=whole_number(0), help="seed of the suggestions (0)")
