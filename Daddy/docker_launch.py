@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from Daddy.core.arguments import ArgumentParser, whole_number
+from Daddy.core.arguments import ArgumentParser, option_argv, whole_number
 from Daddy.core.atomic_files import read_bounded, sha256_hex, write_atomic
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.entry_point import run_entry
@@ -34,7 +34,7 @@ from Daddy.search.nodes import (
     run_on_nodes,
     stop_nodes,
 )
-from Daddy.search.sweep_request import WORDS_HELP, add_sweep_flags, parse_words, sweep_argv
+from Daddy.search.sweep_request import WORDS_HELP, add_sweep_flags, parse_words
 from Daddy.workloads import WORKLOADS
 
 _HEALTHY_S = 60.0
@@ -124,8 +124,7 @@ def _spawn_supervisor(args: argparse.Namespace) -> Child:
     log = paths.supervisor_log
     log.unlink(missing_ok=True)
     argv = [sys.executable, "-m", "Daddy.search.node_supervisor", "--run-dir", str(args.run_dir)]
-    argv += ["--network", args.network, "--hours", str(args.hours)]
-    argv += ["--no-credentials"] if args.no_credentials else []
+    argv += option_argv(args, add_node_flags)
     return spawn_child(argv, stdout=log, stderr=log, env=os.environ, cwd=Path.cwd())
 
 
@@ -174,7 +173,7 @@ def _sweep(args: argparse.Namespace, clock: Clock) -> int:
     if args.backend == "slurm":
         if args.nodes > 1:
             raise UsageError("--nodes 2 with --backend slurm: a job trains alone", "leave one out")
-        return run_interactive([*argv, *sweep_argv(args)])
+        return run_interactive([*argv, *args.words, *option_argv(args, add_sweep_flags)])
     if args.wandb == "online":
         raise UsageError(
             "--wandb online: nodes have no key and reach no network",
@@ -190,7 +189,8 @@ def _sweep(args: argparse.Namespace, clock: Clock) -> int:
     for name in ("space", "config"):
         if path := getattr(args, name):
             setattr(args, name, _show_in_nodes(Path(path), args.run_dir))
-    return run_on_nodes(args.run_dir, [*argv, *sweep_argv(args)], args.nodes, clock)
+    argv += [*args.words, *option_argv(args, add_sweep_flags)]
+    return run_on_nodes(args.run_dir, argv, args.nodes, clock)
 
 
 def _show_in_nodes(path: Path, runs_folder: Path) -> Path:

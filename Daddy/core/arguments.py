@@ -49,6 +49,18 @@ class ArgumentParser(argparse.ArgumentParser):
         super().error(message)
 
 
+def option_argv(args: argparse.Namespace, add_flags: Callable[[ArgumentParser], None]) -> list[str]:
+    """Return those options of ``add_flags`` that ``args`` has and are not as usual, as typed."""
+    parser, argv = ArgumentParser(), list[str]()
+    add_flags(parser)
+    for name, usual in vars(parser.parse_args([])).items():
+        if name != parser.late and (value := getattr(args, name)) != usual:
+            flag = f"--{name.replace('_', '-')}"
+            values = value if isinstance(value, list) else [value]
+            argv += [flag if each is True else f"{flag}={each}" for each in values]
+    return argv
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return ``; did you mean status?`` with the known word most like ``word``, or nothing."""
     import difflib  # only a mistake needs it

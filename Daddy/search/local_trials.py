@@ -204,10 +204,7 @@ class LocalTrials:
             self._write()
 
     def poll(self) -> dict[str, Mapping[int, int | None]]:
-        """Return the attempts that ended since the last call: exit codes of ranks, first end first.
-
-        None stands for a rank that was lost.
-        """
+        """Return the exit codes of attempts that ended since the last call; None: a lost rank."""
         ended = {name: each for name, each in self._running.items() if self._has_ended(name, each)}
         for name in ended:
             del self._running[name]

@@ -116,7 +116,7 @@ class Sweep:
             while ended:
                 name = next(iter(ended))
                 self._finish(name, ended.pop(name))
-                ended |= self._trials.poll()  # recording takes seconds; the heartbeat goes on here
+                ended |= self._trials.poll()  # the heartbeat; recording took seconds
             interruption = stop()
             reason = interruption or self._find_end(most)
             if reason and not self._running:

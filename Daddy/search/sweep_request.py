@@ -3,7 +3,6 @@
 The words are those of Metta's sweeps; training.KEY=VALUE and reward.KEY=VALUE fix our settings.
 """
 
-import argparse
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -62,19 +61,6 @@ def add_sweep_flags(parser: ArgumentParser) -> None:
     add("--seed", type=whole_number(0), help="seed of the suggestions (0)")
     add("--wandb", choices=("offline", "online"), help="write trials as runs of W&B (off)")
     add("--config", metavar="FILE", help="configuration of all trials (the one shipped)")
-
-
-def sweep_argv(args: argparse.Namespace) -> list[str]:
-    """Return the words, and the options that are not as usual, for the same command on a node."""
-    parser = ArgumentParser()
-    add_sweep_flags(parser)
-    argv = [*args.words]
-    for name, usual in vars(parser.parse_args([])).items():
-        if name != "words" and (value := getattr(args, name)) != usual:
-            flag = f"--{name.replace('_', '-')}"
-            values = value if isinstance(value, list) else [value]
-            argv += [flag if each is True else f"{flag}={each}" for each in values]
-    return argv
 
 
 def parse_words(words: Sequence[str], workloads: Collection[str]) -> dict[str, Any]:

@@ -5,13 +5,14 @@ import shlex
 import pytest
 
 from Daddy import docker_launch, sweep_node
+from Daddy.core.arguments import option_argv
 from Daddy.core.errors import ConfigError, UsageError
 from Daddy.search.sweep_request import (
     SweepRequest,
+    add_sweep_flags,
     frozen_fields,
     merge_request,
     parse_words,
-    sweep_argv,
 )
 
 WORKLOADS = ("cartpole", "pokemon_red")
@@ -81,7 +82,8 @@ def test_a_sweep_on_nodes_gets_each_word_and_option_in_any_order():
     launched = docker_launch.make_parser().parse_args(["sweep", "--nodes", "2", *typed])
     assert launched.words == ["run=a", "reward.badge=-1", "+hardware=cpu"]
     parse_node = sweep_node.make_parser().parse_args
-    assert parse_node(sweep_argv(launched)) == parse_node(typed)
+    argv = [*launched.words, *option_argv(launched, add_sweep_flags)]
+    assert parse_node(argv) == parse_node(typed)
     assert None not in vars(parse_node(typed)).values(), "an option is missing in this test"
 
 
