@@ -25,7 +25,7 @@ from Daddy.core.name_validation import new_token
 from Daddy.core.settings import Config
 from Daddy.core.stop_conditions import StopSignal
 from Daddy.learning.ddp import RankAddress, read_rank
-from Daddy.search.local_trials import Follower, LocalTrials, Ranks
+from Daddy.search.local_executor import Follower, LocalExecutor, Ranks
 from Daddy.search.search_space import DEFAULT_SPACES, parse_space
 from Daddy.search.study_plan import StudyPlan, plan_to_json
 from Daddy.search.sweep_files import (
@@ -49,7 +49,7 @@ from Daddy.search.wandb_runs import WandbRuns, check_wandb
 from Daddy.workloads import WORKLOADS
 
 if TYPE_CHECKING:
-    from Daddy.search.slurm_trials import SlurmTrials
+    from Daddy.search.slurm_executor import SlurmExecutor
 
 
 def make_parser() -> ArgumentParser:
@@ -108,7 +108,7 @@ def _drive(
     from Daddy.search.study import Study  # with Optuna, which followers do not need
 
     print_line = partial(print, flush=True)
-    trials, config = _open_trials(args, paths, common, ranks)
+    executor, config = _open_executor(args, paths, common, ranks)
     record = {**frozen_fields(request), "study": plan_to_json(plan)}
     create_exclusive(paths.config, config_to_json(common))
     create_exclusive(paths.request, canonical_json(record))
@@ -117,24 +117,24 @@ def _drive(
     for note in request.notes:
         print_line(note)
     try:
-        trials.join(print_line, stop)
+        executor.join(print_line, stop)
         runs = args.wandb and WandbRuns(paths.root, args.wandb, os.environ, print_line).record
-        sweep = Sweep(paths, config, plan, study, trials, SystemClock(), print_line, runs)
+        sweep = Sweep(paths, config, plan, study, executor, SystemClock(), print_line, runs)
         return sweep.run(args.jobs, args.max_rollouts, stop)
     finally:
-        trials.close()
+        executor.close()
 
 
-def _open_trials(
+def _open_executor(
     args: Namespace, paths: SweepPaths, common: Config, ranks: Ranks
-) -> tuple[LocalTrials | SlurmTrials, Config]:
+) -> tuple[LocalExecutor | SlurmExecutor, Config]:
     """Return the means that run trials, and the configuration with what its jobs need."""
     if args.backend == "local":
-        return LocalTrials(paths, ranks, os.environ, SystemClock()), common
-    from Daddy.search.slurm_trials import SlurmTrials, with_job_settings
+        return LocalExecutor(paths, ranks, os.environ, SystemClock()), common
+    from Daddy.search.slurm_executor import SlurmExecutor, with_job_settings
 
     config = with_job_settings(common, args.sbatch, os.environ)
-    jobs = SlurmTrials(paths, config, args.sbatch, args.jobs, os.environ, SystemClock())
+    jobs = SlurmExecutor(paths, config, args.sbatch, args.jobs, os.environ, SystemClock())
     return jobs, config
 
 

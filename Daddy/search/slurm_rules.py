@@ -1,4 +1,4 @@
-"""Pure. Decides if a sweep may submit a job now, and reads the exit code of a job that ended.
+"""Pure. Decides if a sweep must wait with a job, and reads the exit code of a job that ended.
 
 The site limits the running jobs of one person, who may train with a controller beside the sweep: it
 loses a slot if the sweep takes a place while one of its jobs makes room for the next.
@@ -18,14 +18,14 @@ from Daddy.core.errors import ExitCode
 from Daddy.core.settings import SlurmSettings
 
 SWEEP = "sweep+"
-"""Begins the run id of a sweep's jobs; the name of a controller's run has no "+"."""
+"""Start of the run id of a sweep's jobs; the name of a controller's run has no "+"."""
 _USUAL_SLOTS = SlurmSettings().max_running
 _ENDED_BY_SLURM = (
     "BOOT_FAIL", "CANCELLED", "DEADLINE", "NODE_FAIL", "PREEMPTED", "REVOKED", "TIMEOUT",
 )  # fmt: skip
 
 
-def find_room(
+def find_job_refusal(
     queue: Snapshot, ours: int, jobs: int, slots: Mapping[str, int], site: SiteLimits
 ) -> str:
     """Return the reason for which the sweep may submit no job now, "" if it may.
@@ -44,8 +44,8 @@ def find_room(
     runs = {*slots, *(job.run_id for job in theirs)}
     kept = {run: max(slots.get(run, _USUAL_SLOTS), running[run]) for run in runs}
     taken, single = sum(kept.values()), len(others) - len(theirs)
-    told = ", ".join([f"{kept[run]} for the slots of {run}" for run in sorted(kept)])
-    used = f"{ours} by this sweep, {single} by other jobs{', ' * bool(told)}{told}"
+    slots_text = ", ".join([f"{kept[run]} for the slots of {run}" for run in sorted(kept)])
+    used = f"{ours} by this sweep, {single} by other jobs{', ' * bool(slots_text)}{slots_text}"
     if site.max_running is not None and ours + single + taken >= site.max_running:
         return f"the site runs {site.max_running} jobs of a person: {used}"
     # A controller also submits a successor of each job ahead.
@@ -59,14 +59,14 @@ def is_controllers(job: QueueJob) -> bool:
     return bool(job.run_id) and not job.run_id.startswith(SWEEP)
 
 
-def read_exit_code(said: object, job: QueueJob | None) -> int:
-    """Return the exit code of a sweep's job; `said`: the one in the learner's last event, or None.
+def read_exit_code(learner_code: object, job: QueueJob | None) -> int:
+    """Return the exit code of a sweep's job; `learner_code`: in its last event, or None.
 
     A job that Slurm ended, or that nobody knows (None), counts as drained, since its trial goes on
     from the checkpoint; so does one that found its trial in the hands of an earlier job.
     """
-    code = said if isinstance(said, int) else job.exit_code if job else None
+    code = learner_code if isinstance(learner_code, int) else job.exit_code if job else None
     ended = job is not None and job.slurm_state.startswith(_ENDED_BY_SLURM)
-    if code is None or code == ExitCode.NOT_NEEDED or (ended and not isinstance(said, int)):
+    if code is None or code == ExitCode.NOT_NEEDED or (ended and not isinstance(learner_code, int)):
         return int(ExitCode.DRAINED)
     return code

@@ -25,7 +25,7 @@ from Daddy.core.clock import Clock
 from Daddy.core.errors import ConfigError, ExitCode
 from Daddy.core.load_config import config_to_json, with_values
 from Daddy.core.settings import Config
-from Daddy.search.local_trials import TrialAttempt
+from Daddy.search.local_executor import TrialAttempt
 from Daddy.search.search_space import format_value
 from Daddy.search.study_plan import StudyPlan, Trial
 from Daddy.search.sweep_files import SweepPaths, take_run_id
@@ -47,7 +47,7 @@ _RUN_NAME = 41
 Record = Callable[[Trial, Training, Verdict], None]
 
 
-class Trials(Protocol):
+class AttemptExecutor(Protocol):
     """Runs attempts of trials on some machines."""
 
     def start(self, attempt: TrialAttempt) -> None:
@@ -87,14 +87,14 @@ class Sweep:
         common: Config,
         plan: StudyPlan,
         study: Study,
-        trials: Trials,
+        executor: AttemptExecutor,
         clock: Clock,
         print_line: Callable[[str], None],
         record: Record | None = None,
     ) -> None:
         self._paths, self._common, self._steps = paths, common, common.training.total_steps
         self._objectives, self._prune = plan.objectives, plan.prune
-        self._study, self._trials, self._clock = study, trials, clock
+        self._study, self._executor, self._clock = study, executor, clock
         self._print = print_line
         self._record = record or (lambda *_: None)
         self._running: dict[str, _Running] = {}
@@ -112,11 +112,11 @@ class Sweep:
         for trial in self._waiting:
             self._print(f"{trial.run_id}: goes on from its checkpoint")
         while True:
-            ended = dict(self._trials.poll())
+            ended = dict(self._executor.poll())
             while ended:
                 name = next(iter(ended))
                 self._finish(name, ended.pop(name))
-                ended |= self._trials.poll()  # the heartbeat; recording took seconds
+                ended |= self._executor.poll()  # the heartbeat; recording took seconds
             interruption = stop()
             reason = interruption or self._find_end(most)
             if reason and not self._running:
@@ -158,7 +158,7 @@ class Sweep:
         log = TrialLog(folder)
         log.read()  # events of earlier attempts are no sign of this one's life
         self._running[attempt.name] = _Running(trial, attempts, log)
-        return self._trials.start(attempt)
+        return self._executor.start(attempt)
 
     def _create_trial(self) -> Trial:
         trial = self._study.ask(take_run_id(self._paths))
@@ -256,7 +256,7 @@ class Sweep:
     def _stop(self, name: str) -> None:
         if not self._running[name].stopping:
             self._running[name].stopping = True
-            self._trials.stop(name)
+            self._executor.stop(name)
 
     def _end(self, reason: str, *, interrupted: bool) -> int:
         name, folder = self._paths.root.name, self._paths.root.parents[1]

@@ -16,8 +16,8 @@ from Daddy.core.errors import ConfigError, ExitCode, SchedulerError
 from Daddy.core.lease import Lease, read_lease
 from Daddy.core.run_paths import RunPaths
 from Daddy.core.settings import Config
-from Daddy.search.slurm_rules import find_room, read_exit_code
-from Daddy.search.slurm_trials import SlurmTrials, end_slot, with_job_settings
+from Daddy.search.slurm_executor import SlurmExecutor, end_slot, with_job_settings
+from Daddy.search.slurm_rules import find_job_refusal, read_exit_code
 from Daddy.search.sweep_files import SweepPaths
 
 FOUR = SiteLimits(max_running=4)
@@ -35,7 +35,7 @@ def room(
     site: SiteLimits = FOUR,
     **slots: int,
 ) -> str:
-    return find_room(Snapshot(0.0, (), others), ours, jobs, slots, site)
+    return find_job_refusal(Snapshot(0.0, (), others), ours, jobs, slots, site)
 
 
 def test_an_empty_queue_has_room_up_to_the_jobs_of_the_sweep() -> None:
@@ -111,7 +111,7 @@ def test_the_learner_knows_the_time_limit_of_its_job() -> None:
 
 def test_without_slurm_the_sweep_does_not_begin(tmp_path: Path) -> None:
     with pytest.raises(SchedulerError, match="no sbatch"):
-        SlurmTrials(SweepPaths(tmp_path), Config(), [], 1, {"PATH": ""}, SystemClock())
+        SlurmExecutor(SweepPaths(tmp_path), Config(), [], 1, {"PATH": ""}, SystemClock())
 
 
 def test_the_slot_of_a_job_that_slurm_has_ended_is_free(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from Daddy.core.errors import (
 )
 from Daddy.core.event_log import EventWriter
 from Daddy.core.load_config import load_config
-from Daddy.search.local_trials import Follower, LocalTrials, Ranks
+from Daddy.search.local_executor import Follower, LocalExecutor, Ranks
 from Daddy.search.search_space import Range
 from Daddy.search.study import Study, read_study
 from Daddy.search.study_plan import StudyPlan
@@ -364,6 +364,6 @@ def test_a_damaged_file_of_another_rank_counts_as_unchanged(tmp_path, text):
     follower = Follower(paths, ranks, 1, "mine", {}, DamagingClock(paths.driver, text))
     with pytest.raises(NetworkError, match="rank 0 has not been heard of"):
         follower.follow(lambda: None)
-    driver = LocalTrials(paths, ranks, {}, DamagingClock(paths.rank_file(1), text))
+    driver = LocalExecutor(paths, ranks, {}, DamagingClock(paths.rank_file(1), text))
     with pytest.raises(NetworkError, match="rank 1 of 2 did not come"):
         driver.join(lambda _: None, lambda: None)

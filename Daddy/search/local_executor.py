@@ -156,7 +156,7 @@ class _Running:
     """When what is left is killed: some time after a rank failed or we stopped the attempt."""
 
 
-class LocalTrials:
+class LocalExecutor:
     """Runs attempts with rank 0's part as a child of this process."""
 
     def __init__(

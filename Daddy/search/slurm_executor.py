@@ -5,7 +5,7 @@
    that the next driver knows by their tokens: it follows such a job instead of starting the trial.
 2. An attempt for which there is no room waits here, and is submitted once there is.
 3. A listing of the queue without an answer changes nothing. A job has ended if it is listed so, or
-   if complete listings lack it for `ABSENT_S`, or lack it and its learner has said goodbye.
+   if complete listings lack it for `ABSENT_S`, or lack it and its learner wrote a goodbye.
 4. sbatch may be killed and its request be answered later, after a listing without the job. Then a
    second job of the trial starts: it finds the slot held, and its trial counts as cut off.
 """
@@ -42,8 +42,8 @@ from Daddy.core.load_config import CHECKOUT, with_values
 from Daddy.core.run_paths import RunPaths
 from Daddy.core.settings import OWN_OPTIONS, Config
 from Daddy.core.stop_conditions import drain_margin
-from Daddy.search.local_trials import TrialAttempt, learner_argv
-from Daddy.search.slurm_rules import SWEEP, find_room, read_exit_code
+from Daddy.search.local_executor import TrialAttempt, learner_argv
+from Daddy.search.slurm_rules import SWEEP, find_job_refusal, read_exit_code
 from Daddy.search.sweep_files import SweepPaths, read_sweep
 from Daddy.search.trial_log import TrialLog
 
@@ -92,12 +92,12 @@ class _Job:
     job_id: int | None
     """None while sbatch has not answered and no listing has shown the job."""
     absent_since: float | None = None
-    ask_at: float | None = None
+    end_at: float | None = None
     """Time of the next request to end; None until the driver asks for it."""
-    asked: bool = False
+    end_requested: bool = False
 
 
-class SlurmTrials:
+class SlurmExecutor:
     """Runs attempts as jobs, at most `jobs` of them at once."""
 
     def __init__(
@@ -122,21 +122,21 @@ class SlurmTrials:
         self._jobs: dict[str, _Job] = {}
         self._waiting: dict[str, TrialAttempt] = {}
         self._ended: dict[str, Mapping[int, int | None]] = {}
-        self._begun: set[str] = set()
+        self._started: set[str] = set()
         """Run ids of which this driver has started or followed an attempt."""
         self._gone: set[str] = set()
         """Tokens of jobs that have ended before our eyes."""
         self._queue: Snapshot | None = None
         self._listed_at = self._retry_at = float("-inf")
         self._refusal = ""
-        self._told = False
+        self._wait_printed = False
 
-    def join(self, say: Callable[[str], None], _stop: Callable[[], object]) -> None:
+    def join(self, print_line: Callable[[str], None], _stop: Callable[[], object]) -> None:
         """Read the queue and the site's limits. SchedulerError if Slurm does not answer."""
         record = read_sweep(self._paths)
         self._key = f"{self._paths.root} {record.sweep_id if record else ''}"
         self._mark = f"{SWEEP}{self._paths.root.name}-{sha256_hex(self._key.encode())[:6]}"
-        self._say = say
+        self._print = print_line
         self._scheduler = SlurmScheduler(
             self._mark, self._clock, self._environ, request=self._request
         )
@@ -147,7 +147,7 @@ class SlurmTrials:
                 "type `squeue --me` to see it, and the command again once it answers",
             )
         self._site, source = self._scheduler.read_limits()
-        say(f"at most {self._most} jobs at once; {source}")
+        print_line(f"at most {self._most} jobs at once; {source}")
 
     def start(self, attempt: TrialAttempt) -> None:
         """Follow the job that an earlier driver left for this trial, or submit one.
@@ -156,17 +156,17 @@ class SlurmTrials:
         """
         self._waiting[attempt.name] = attempt
         if self._clock.monotonic() - self._listed_at < LOOK_S:
-            self._begin(attempt)
+            self._start_or_wait(attempt)
 
     def stop(self, name: str) -> None:
         """Ask an attempt's job to write a checkpoint and end; cancel it later, or if it waits."""
         if self._waiting.pop(name, None):
             self._ended[name] = {0: int(ExitCode.DRAINED)}
-        elif (job := self._jobs.get(name)) and job.ask_at is None:
-            job.ask_at = self._clock.monotonic()
+        elif (job := self._jobs.get(name)) and job.end_at is None:
+            job.end_at = self._clock.monotonic()
             for found in self._queue.jobs if self._queue else ():
                 if found.token == job.token:
-                    self._ask(job, found)
+                    self._request_end(job, found)
 
     def poll(self) -> dict[str, Mapping[int, int | None]]:
         """Return the exit codes of the attempts that have ended since the last call.
@@ -180,9 +180,9 @@ class SlurmTrials:
         return ended
 
     def close(self) -> None:
-        """Tell of jobs that go on; the next driver follows them."""
+        """Print the jobs that go on; the next driver follows them."""
         if left := [str(job.job_id) for job in self._jobs.values() if job.job_id is not None]:
-            self._say(
+            self._print(
                 f"left in the queue: {', '.join(left)}; the same command follows them, "
                 f"`scancel {' '.join(left)}` ends them"
             )
@@ -194,7 +194,7 @@ class SlurmTrials:
         return reading
 
     def _look(self) -> None:
-        """List the queue; end what has ended, and begin what waits."""
+        """List the queue; end what has ended, and start what waits."""
         self._list()
         if self._queue is None:
             return
@@ -203,29 +203,29 @@ class SlurmTrials:
             found = listed.get(job.token)
             if found and found.state is not JobState.ENDED:
                 job.job_id, job.absent_since = found.job_id, None
-                self._ask(job, found)
+                self._request_end(job, found)
             elif found or self._has_vanished(job):
                 del self._jobs[name]
                 self._gone.add(job.token)
                 self._ended[name] = {0: read_exit_code(*self._find_end(job, found))}
         for attempt in list(self._waiting.values()):
-            self._begin(attempt)
+            self._start_or_wait(attempt)
 
-    def _ask(self, job: _Job, found: QueueJob) -> None:
+    def _request_end(self, job: _Job, found: QueueJob) -> None:
         """Signal a running job that is to end, and cancel it `GRACE_S` later; cancel a waiting one.
 
         A request that fails is repeated.
         """
         now = self._clock.monotonic()
-        if job.ask_at is None or now < job.ask_at:
+        if job.end_at is None or now < job.end_at:
             return
         reference = JobRef(found.job_id, job.token)
         with suppress(SchedulerError):
-            if job.asked or found.state is JobState.PENDING:
+            if job.end_requested or found.state is JobState.PENDING:
                 self._scheduler.cancel(reference)
             else:
                 self._scheduler.signal(reference)
-            job.asked, job.ask_at = True, now + GRACE_S
+            job.end_requested, job.end_at = True, now + GRACE_S
 
     def _has_vanished(self, job: _Job) -> bool:
         """Return True if a job that a complete listing lacks is gone."""
@@ -235,7 +235,7 @@ class SlurmTrials:
         return ended or now - job.absent_since >= ABSENT_S
 
     def _find_end(self, job: _Job, found: QueueJob | None) -> tuple[object, QueueJob | None]:
-        """Return the exit code that the learner told, and the ended job as Slurm lists it."""
+        """Return the exit code of the learner's goodbye, and the ended job as Slurm lists it."""
         goodbye = _read_goodbye(job.attempt.folder)
         if goodbye.get("token") == job.token:
             return goodbye.get("exit_code"), found
@@ -245,7 +245,7 @@ class SlurmTrials:
             )
         return None, found
 
-    def _begin(self, attempt: TrialAttempt) -> None:
+    def _start_or_wait(self, attempt: TrialAttempt) -> None:
         """Follow, submit, or leave waiting."""
         if self._queue is None:
             return
@@ -254,16 +254,16 @@ class SlurmTrials:
         known = [job for token in tokens if (job := jobs.get(token))]
         living = [job for job in known if job.state is not JobState.ENDED]
         if living:
-            self._say(f"{attempt.run_id}: goes on in job {living[0].job_id}")
+            self._print(f"{attempt.run_id}: goes on in job {living[0].job_id}")
             self._follow(attempt, living[0].token, living[0].job_id)
         elif (code := self._read_unseen_end(attempt, tokens)) is not None:
             del self._waiting[attempt.name]
-            self._begun.add(attempt.run_id)
+            self._started.add(attempt.run_id)
             self._ended[attempt.name] = {0: code}
         elif reason := self._find_refusal():
-            if not self._told:
-                self._say(f"{attempt.run_id}: waits: {reason}")
-            self._told = True
+            if not self._wait_printed:
+                self._print(f"{attempt.run_id}: waits: {reason}")
+            self._wait_printed = True
         else:
             gone = {job.token for job in known} | self._gone.intersection(tokens)
             end_slot(attempt.folder, gone)
@@ -275,7 +275,7 @@ class SlurmTrials:
         A driver before us that judged it has written its verdict to the journal, unless it was cut
         off.
         """
-        if attempt.run_id in self._begun:
+        if attempt.run_id in self._started:
             return None
         goodbye = _read_goodbye(attempt.folder)
         code = goodbye.get("exit_code")
@@ -291,7 +291,7 @@ class SlurmTrials:
         listed = {job.token for job in self._queue.jobs if job.state is not JobState.ENDED}
         ours = (listed - self._gone) | {job.token for job in self._jobs.values()}
         slots = read_controllers(self._paths.root.parents[1])
-        return find_room(self._queue, len(ours), self._most, slots, self._site)
+        return find_job_refusal(self._queue, len(ours), self._most, slots, self._site)
 
     def _submit(self, attempt: TrialAttempt, token: str) -> None:
         spec = self._spec(attempt, token)
@@ -307,17 +307,17 @@ class SlurmTrials:
             self._refusal = f"sbatch refused: {answer.message}"
             return
         if isinstance(answer, Submitted):
-            self._say(f"{attempt.run_id}: job {answer.job_id}")
+            self._print(f"{attempt.run_id}: job {answer.job_id}")
             self._follow(attempt, token, answer.job_id)
         else:
-            self._say(f"{attempt.run_id}: perhaps in a job: {answer.message}")
+            self._print(f"{attempt.run_id}: perhaps in a job: {answer.message}")
             self._follow(attempt, token, None)
 
     def _follow(self, attempt: TrialAttempt, token: str, job_id: int | None) -> None:
         del self._waiting[attempt.name]
-        self._begun.add(attempt.run_id)
+        self._started.add(attempt.run_id)
         self._jobs[attempt.name] = _Job(attempt, token, job_id)
-        self._told = False
+        self._wait_printed = False
 
     def _tokens(self, attempt: TrialAttempt) -> list[str]:
         """Return the token of an attempt, then those of the trial's earlier ones, newest first."""
@@ -362,7 +362,7 @@ def _number(attempt: TrialAttempt) -> int:
 
 
 def _read_goodbye(folder: Path) -> Mapping[str, Any]:
-    """Return the data of the last goodbye of rank 0, {} if it said none."""
+    """Return the data of the last goodbye of rank 0, {} if it wrote none."""
     log = TrialLog(folder)
     log.read()
     return log.goodbyes.get(0, {})
