@@ -78,7 +78,8 @@ def raw(port: int, sent: bytes) -> bytes:
         answer = b""
         with suppress(ConnectionError):
             line.sendall(sent)
-            line.shutdown(socket.SHUT_WR)
+            with suppress(OSError):  # it has answered and closed: not connected
+                line.shutdown(socket.SHUT_WR)
             while piece := line.recv(4096):
                 answer += piece
         return answer
