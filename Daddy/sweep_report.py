@@ -22,12 +22,7 @@ from Daddy.core.terminal import print_screen
 from Daddy.search.search_space import format_value
 from Daddy.search.study_plan import StudyPlan, Trial
 from Daddy.search.sweep_files import SweepPaths, read_request, sweep_paths
-from Daddy.search.sweep_report_text import (
-    draw_report,
-    format_result,
-    rank_trials,
-    trial_number,
-)
+from Daddy.search.sweep_report_text import draw_report, format_result, rank_trials, trial_number
 
 _OF_SWEEPS = (
     "run_dir",

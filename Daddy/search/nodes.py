@@ -18,12 +18,7 @@ from typing import BinaryIO
 
 from Daddy.core.clock import Clock
 from Daddy.core.errors import ConfigError, SandboxError
-from Daddy.core.host_and_processes import (
-    ProcessId,
-    is_alive,
-    signal_descendants,
-    signal_process,
-)
+from Daddy.core.host_and_processes import ProcessId, is_alive, signal_descendants, signal_process
 from Daddy.core.humanize import printable_line
 from Daddy.core.lease import is_holder_alive, read_lease
 from Daddy.core.load_config import CHECKOUT

@@ -23,13 +23,7 @@ from typing import Any
 from Daddy.core.atomic_files import append_at, parse_json, read_bounded
 from Daddy.core.errors import ConfigError, FileError, needs_extra
 from Daddy.search.search_space import Choices, Range, Space
-from Daddy.search.study_plan import (
-    StudyPlan,
-    Trial,
-    differences,
-    plan_from_json,
-    plan_to_json,
-)
+from Daddy.search.study_plan import StudyPlan, Trial, differences, plan_from_json, plan_to_json
 
 with needs_extra("search"):
     import optuna

@@ -159,8 +159,7 @@ def hold_sweep(paths: SweepPaths, rank: int = 0) -> Iterator[None]:
             ) from error
         except OSError as error:
             raise FileError(
-                f"{lock} cannot be locked: {error.strerror}",
-                "use a --run-dir on a disk with locks",
+                f"{lock} cannot be locked: {error.strerror}", "use a --run-dir on a disk with locks"
             ) from error
         yield
 

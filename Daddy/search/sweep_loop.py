@@ -31,7 +31,7 @@ from Daddy.search.study_plan import StudyPlan, Trial
 from Daddy.search.sweep_files import SweepPaths, take_run_id
 from Daddy.search.sweep_request import SweepRequest
 from Daddy.search.trial_log import TrialLog
-from Daddy.search.trial_rules import AttemptEnd, Training, Verdict, find_breaker, judge_attempt
+from Daddy.search.trial_rules import Training, Verdict, find_breaker, judge_attempt
 
 if TYPE_CHECKING:  # it loads Optuna, which followers do not need
     from Daddy.search.study import Study
@@ -172,8 +172,10 @@ class Sweep:
         running = self._running.pop(name)
         trial, training = running.trial, running.log.read()
         reasons = running.log.reasons(codes)
-        end = AttemptEnd(codes, reasons, running.stopping, self._find_full_disk(reasons))
-        verdict = judge_attempt(end, training, running.attempts)
+        stopped, full_disk = running.stopping, self._find_full_disk(reasons)
+        verdict = judge_attempt(
+            codes, reasons, training, running.attempts, stopped=stopped, full_disk=full_disk
+        )
         if running.pruned and verdict.outcome != "complete":
             verdict = Verdict("pruned", "its score lies below those of other trials")
         if verdict.outcome != "cut off":  # a driver killed between these two records it again

@@ -113,11 +113,7 @@ def _legend(plan: StudyPlan, hidden: int) -> list[str]:
 
 
 def _trials_table(
-    plan: StudyPlan,
-    ranked: Sequence[Trial],
-    shown: Sequence[Trial],
-    shares: Importance,
-    width: int,
+    plan: StudyPlan, ranked: Sequence[Trial], shown: Sequence[Trial], shares: Importance, width: int
 ) -> Table:
     """Return the trials with the settings in which they differ, the most important first."""
     order = [*shares.get(plan.objectives[0], sorted(plan.space))]

@@ -17,6 +17,7 @@ BREAKER_FAILURES = 3
 """Failures in a row with one cause after which a sweep stops: other settings would fail too."""
 _LAST_SHARE = 0.25
 """Share of the steps whose episodes make the score."""
+_ENDED_WELL = frozenset({ExitCode.DONE, ExitCode.DRAINED})
 _NUMBER = re.compile(r"(?<!exit code )\b\d[\d.,e+-]*")
 
 
@@ -27,20 +28,6 @@ class Training:
     episodes: Sequence[tuple[int, float]]
     steps: int
     cpu_seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class AttemptEnd:
-    """The end of an attempt.
-
-    `exit_codes`: of each rank, first end first, None if the rank was lost. `reasons`: the last
-    sentence of ranks that wrote one. `stopped`: by the driver. `full_disk`: the disk's error.
-    """
-
-    exit_codes: Mapping[int, int | None]
-    reasons: Mapping[int, str]
-    stopped: bool = False
-    full_disk: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,20 +46,34 @@ class Verdict:
     fatal: bool = False
 
 
-def judge_attempt(end: AttemptEnd, training: Training, attempts: int) -> Verdict:
-    """Return the verdict on an attempt; `attempts`: those of the trial so far."""
-    codes = set(end.exit_codes.values())
+def judge_attempt(
+    exit_codes: Mapping[int, int | None],
+    reasons: Mapping[int, str],
+    training: Training,
+    attempts: int,
+    *,
+    stopped: bool = False,
+    full_disk: str = "",
+) -> Verdict:
+    """Return the verdict on an attempt that ended.
+
+    `exit_codes`: of each rank, first end first, None if the rank was lost. `reasons`: the last
+    sentence of ranks that wrote one. `attempts`: those of the trial so far. `stopped`: by the
+    driver. `full_disk`: the disk's error.
+    """
+    codes = set(exit_codes.values())
     if codes == {ExitCode.DONE}:
         return _evaluate(training)
-    if end.full_disk:
-        return Verdict("cut off", f"the disk is full: {end.full_disk}", fatal=True)
+    if full_disk:
+        return Verdict("cut off", f"the disk is full: {full_disk}", fatal=True)
     if ExitCode.DO_NOT_RESTART in codes:
-        return Verdict("failed", f"diverged: {_first_reason(end)}", repeat=True)
-    if end.stopped or end.exit_codes[0] == ExitCode.DRAINED:  # others may take its end for an error
+        return Verdict("failed", f"diverged: {_first_reason(exit_codes, reasons)}", repeat=True)
+    drained = exit_codes[0] == ExitCode.DRAINED  # others may take its end for an error
+    if stopped or drained or codes <= _ENDED_WELL:
         if attempts < MOST_ATTEMPTS:
             return Verdict("cut off", "it continues from its checkpoint")
         return Verdict("failed", f"cut off {attempts} times")
-    return Verdict("failed", _first_reason(end))
+    return Verdict("failed", _first_reason(exit_codes, reasons))
 
 
 def _evaluate(training: Training) -> Verdict:
@@ -91,19 +92,16 @@ def _evaluate(training: Training) -> Verdict:
     return Verdict("complete", played, score, training.cpu_seconds)
 
 
-def _first_reason(end: AttemptEnd) -> str:
+def _first_reason(exit_codes: Mapping[int, int | None], reasons: Mapping[int, str]) -> str:
     """Return the reason of the first rank that ended by itself: the others noticed its end (8)."""
-    well = (ExitCode.DONE, ExitCode.DRAINED)
-    failed = [rank for rank, code in end.exit_codes.items() if code not in well]
-    alone = [rank for rank in failed if end.exit_codes[rank] != ExitCode.NETWORK]
+    failed = [rank for rank, code in exit_codes.items() if code not in _ENDED_WELL]
+    alone = [rank for rank in failed if exit_codes[rank] != ExitCode.NETWORK]
     first = (alone or failed)[0]
-    code = end.exit_codes[first]
-    reason = end.reasons.get(first) or ("it was lost" if code is None else f"exit code {code}")
-    if len(end.exit_codes) == 1:
+    code = exit_codes[first]
+    reason = reasons.get(first) or ("it was lost" if code is None else f"exit code {code}")
+    if len(exit_codes) == 1:
         return reason
-    noticed = "; ".join(
-        end.reasons[rank] for rank in failed if rank != first and rank in end.reasons
-    )
+    noticed = "; ".join(reasons[rank] for rank in failed if rank != first and rank in reasons)
     return f"rank {first}: {reason}" + (f" ({noticed})" if code is None and noticed else "")
 
 

@@ -6,7 +6,6 @@ import pytest
 
 from Daddy.search.trial_rules import (
     MOST_ATTEMPTS,
-    AttemptEnd,
     Training,
     find_breaker,
     judge_attempt,
@@ -15,9 +14,8 @@ from Daddy.search.trial_rules import (
 PLAYED = Training([(100, 10.0), (800, 20.0), (1000, 40.0)], steps=1000, cpu_seconds=3.0)
 
 
-def judge(*exit_codes, training=PLAYED, attempts=1, **end):
-    end.setdefault("reasons", {})
-    return judge_attempt(AttemptEnd(dict(enumerate(exit_codes)), **end), training, attempts)
+def judge(*exit_codes, reasons=None, training=PLAYED, attempts=1, **end):
+    return judge_attempt(dict(enumerate(exit_codes)), reasons or {}, training, attempts, **end)
 
 
 def test_the_score_is_the_mean_return_in_the_last_quarter_of_the_steps():
@@ -55,8 +53,11 @@ def test_the_rank_that_failed_by_itself_gives_the_reason():
 
 
 def test_the_first_of_ranks_that_failed_by_themselves_gives_the_reason():
-    end = AttemptEnd({1: 137, 0: 139}, {})
-    assert judge_attempt(end, PLAYED, 1).reason == "rank 1: exit code 137"
+    assert judge_attempt({1: 137, 0: 139}, {}, PLAYED, 1).reason == "rank 1: exit code 137"
+
+
+def test_a_rank_that_drained_after_rank_0_was_done_cuts_the_attempt_off():
+    assert judge(0, 10).outcome == "cut off"
 
 
 @pytest.mark.parametrize("end", [{"exit_codes": (10, 8)}, {"exit_codes": (10,)}])
