@@ -95,7 +95,7 @@ class _Wanted(BaseModel):
 
     run_id: str = Field(pattern=r"\.r\.\d{1,6}$")
     port: int
-    followers: dict[str, str]
+    followers: dict[int, str]
 
 
 class _DriverRecord(BaseModel):
@@ -149,7 +149,7 @@ class _Running:
     child: Child
     port: int
     started: float
-    followers: Mapping[int, str]
+    followers: dict[int, str]
     exits: dict[int, int | None] = field(default_factory=dict)
     """In the order in which the ranks ended; None: lost."""
     ends_by: float | None = None
@@ -269,13 +269,9 @@ class LocalExecutor:
 
     def _write(self, *, ended: bool = False) -> None:
         wanted = {
-            name: _Wanted(
-                run_id=running.run_id,
-                port=running.port,
-                followers={str(rank): token for rank, token in running.followers.items()},
-            )
-            for name, running in self._running.items()
-            if running.ends_by is None
+            name: _Wanted(run_id=each.run_id, port=each.port, followers=each.followers)
+            for name, each in self._running.items()
+            if each.ends_by is None
         }
         if (size := self._ranks.size) > 1:
             self._file.write(_DriverRecord(size=size, attempts=wanted, ended=ended))
@@ -338,11 +334,13 @@ class Follower:
 
     def _apply(self, attempts: Mapping[str, _Wanted]) -> None:
         """Start what is listed for us, stop what no longer is, forget what ended long ago."""
-        rank = str(self._rank)
-        ours = {n: each for n, each in attempts.items() if each.followers.get(rank) == self._token}
+        rank, token = self._rank, self._token
+        ours = {n: each for n, each in attempts.items() if each.followers.get(rank) == token}
         for name, wanted in ours.items():
             if name not in self._children:
-                self._start(name, wanted)
+                folder = self._paths.trial(wanted.run_id)
+                child = _spawn(folder, self._ranks, rank, wanted.port, self._environ)
+                self._children[name] = child
         for name, child in self._children.items():
             if not child.wait(0) and name not in ours:
                 self._end(name, child)
@@ -350,11 +348,6 @@ class Follower:
         done = [n for n, child in children if n not in ours and child.exit_code is not None]
         for name in done[:-_KEPT]:
             del self._children[name]
-
-    def _start(self, name: str, wanted: _Wanted) -> None:
-        folder = self._paths.trial(wanted.run_id)
-        child = _spawn(folder, self._ranks, self._rank, wanted.port, self._environ)
-        self._children[name] = child
 
     def _end(self, name: str, child: Child) -> None:
         if name not in self._stopped:
