@@ -11,9 +11,12 @@ UNPICKLERS = {"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "shelve", "
 CONTROLS = {
     ("scripts/benches/_wire.py", "torch.save"),
     ("Daddy/sandbox/runner/become_command.py", "exec"),
+    ("Daddy/codegen/harness.py", "exec"),
+    ("Daddy/codegen/tasks.py", "eval"),
 }
 """A bench writes the file that others ship, to count its bytes; nothing reads it. Inside a sandbox
-a process that has no rights any more becomes a Python command."""
+a process that has no rights any more becomes a Python command, and there the harness loads a
+completion. Expressions of a tasks file are the person's own code, as the file is."""
 CALLS = {"torch.load", "torch.save", "os.system", "os.popen", "eval", "exec"}
 EVERY_INTERFACE = "0.0.0.0"
 HANDLERS = {

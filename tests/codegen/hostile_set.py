@@ -12,7 +12,7 @@ from textwrap import dedent, indent
 
 @dataclass(frozen=True)
 class HostileRow:
-    """`reason` is the beginning of the grade's reason; `case` that of each failed case's."""
+    """`reason` is the beginning of the grade's reason; `case` that of each failed case's reason."""
 
     name: str
     task: str

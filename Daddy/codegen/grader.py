@@ -1,0 +1,123 @@
+"""Grades completions, each by one command in a fresh sandbox of a pool.
+
+The expected values never enter a sandbox: the command gets the inputs, and its values are compared
+outside. A result says what the completion returned, never that it was obtained honestly.
+"""
+
+import asyncio
+import inspect
+import secrets
+from collections import deque
+from collections.abc import Mapping, Sequence
+
+from Daddy.codegen import harness
+from Daddy.codegen.bans import find_ban, read_bans
+from Daddy.codegen.extract import complete_prompt, extract_code
+from Daddy.codegen.judge import REFUSED, Grade, judge_outcome
+from Daddy.codegen.tasks import CodeCase, CodeTask, make_cases
+from Daddy.core.errors import ConfigError, SandboxError, UsageError
+from Daddy.sandbox.pool import SandboxPool
+from Daddy.sandbox.sandbox_interfaces import Command, Limits
+
+SANDBOX_POOL_SIZE = 10
+MAX_TIMEOUT_SECONDS = 1.0
+"""Longest run of a completion: all its cases."""
+_CHECK_S = 20.0
+"""The same for a check of tasks, in which nothing is endless and the machine may be busy."""
+_REMEMBERED, _MOST_NOT_GRADED = 100, 50
+_HARNESS = inspect.getsource(harness)
+_OUTPUT_BYTES = 64 * 1024
+
+
+class Grader:
+    """Grades completions of some tasks with the sandboxes of a pool that the caller closes."""
+
+    def __init__(
+        self,
+        pool: SandboxPool,
+        tasks: Mapping[str, CodeTask],
+        seed: int,
+        time_s: float = MAX_TIMEOUT_SECONDS,
+    ) -> None:
+        self._pool, self._tasks, self._seed, self._time_s = pool, tasks, seed, time_s
+        self._bans = {name: read_bans(task.banned_patterns) for name, task in tasks.items()}
+        self._not_graded: deque[bool] = deque(maxlen=_REMEMBERED)
+
+    async def grade(
+        self, task_names: Sequence[str], completions: Sequence[str], step: int
+    ) -> list[Grade]:
+        """Grade each completion of a step by the task beside it.
+
+        A completion that this machine could not run has no reward. Raises SandboxError if that were
+        more than half of the last hundred, UsageError for an unknown task, and ConfigError if a
+        task's expressions fail.
+        """
+        if unknown := set(task_names) - set(self._tasks):
+            raise UsageError(f"no task {min(unknown)!r}", f"known: {', '.join(self._tasks)}")
+        cases = {name: make_cases(self._tasks[name], self._seed, step) for name in set(task_names)}
+        grades = await asyncio.gather(
+            *(
+                self._grade(self._tasks[name], completion, cases[name], self._time_s)
+                for name, completion in zip(task_names, completions, strict=True)
+            )
+        )
+        self._not_graded.extend(grade.reward is None for grade in grades)
+        if sum(self._not_graded) > _MOST_NOT_GRADED:
+            last = next(grade.reason for grade in reversed(grades) if grade.reward is None)
+            raise SandboxError(
+                f"{sum(self._not_graded)} of the last {len(self._not_graded)} completions could "
+                f"not be graded; the last one: {last}",
+                "try: python -m Daddy.sandbox probe",
+            )
+        return list(grades)
+
+    async def check_tasks(self) -> None:
+        """Grade the reference's values, and a wrong answer, of each task.
+
+        Raises ConfigError if the first gets less than 1 or the second anything but 0, and
+        SandboxError if they could not be graded.
+        """
+        await asyncio.gather(*map(self._check_task, self._tasks.values()))
+
+    async def _check_task(self, task: CodeTask) -> None:
+        cases = make_cases(task, self._seed, 0)
+        values = ", ".join(case.expected for case in cases)
+        statement = f"return vars({task.func_name}).setdefault('left', [{values}]).pop(0)"
+        right = extract_code(
+            task.prompt, complete_prompt(task.prompt, task.func_name, statement), task.func_name
+        )
+        wrong = complete_prompt(task.prompt, task.func_name, "return ...")
+        for grade, wanted, what in (
+            (await self._grade(task, wrong, cases, _CHECK_S), 0.0, "a wrong answer"),
+            (await self._run(task, right, cases, _CHECK_S), 1.0, "its reference"),
+        ):
+            if grade.reward is None:
+                raise SandboxError(grade.reason, "try: python -m Daddy.sandbox probe")
+            if grade.reward != wanted:
+                raise ConfigError(
+                    f"task {task.name!r}: {what} gets {grade.reward:g}, not {wanted:g} "
+                    f"({'; '.join((grade.reason, *grade.cases))})",
+                    "mend its prompt, func_name, banned_patterns, tests or reference",
+                )
+
+    async def _grade(
+        self, task: CodeTask, completion: str, cases: Sequence[CodeCase], time_s: float
+    ) -> Grade:
+        source = extract_code(task.prompt, completion, task.func_name)
+        refused = find_ban(source, self._bans[task.name]) if source else "empty"
+        return Grade(REFUSED, refused) if refused else await self._run(task, source, cases, time_s)
+
+    async def _run(
+        self, task: CodeTask, source: str, cases: Sequence[CodeCase], time_s: float
+    ) -> Grade:
+        nonce, removed = secrets.token_hex(8), self._bans[task.name].removed_builtins()
+        given = ", ".join(case.given for case in cases)
+        call = f"answer({source!r}, {task.func_name!r}, {removed}, [{given}], {nonce!r})"
+        limits = Limits(
+            time_s, output_bytes=_OUTPUT_BYTES + len(cases) * (harness.MOST_TEXT + len(nonce) + 16)
+        )
+        try:
+            outcome = await self._pool.run(Command(python=f"{_HARNESS}\n{call}\n"), limits)
+        except SandboxError as error:
+            return Grade(None, f"not graded: {error.message}")
+        return judge_outcome(outcome, nonce, [case.expected for case in cases])
