@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from Daddy.codegen.extract import parse_code
 
 _NAME = re.compile(r"([\w.]*\.)?(\w+)(?:\(\)?)?")
+_IMPORT = "__import__"
 _DUNDER = re.compile(r"__\w+__")
 _FIELD = re.compile(r"\{[^{}:!]*[.\[]")
 """A field of a format that takes an attribute or an item."""
@@ -38,35 +39,29 @@ _LOOKUPS = {
 class Bans:
     """Names and texts that a task bans."""
 
-    names: frozenset[str] = frozenset()
-    attributes: frozenset[str] = frozenset()
-    texts: tuple[str, ...] = ()
-    imports: bool = False
+    names: frozenset[str]
+    """Names of variables, attributes and modules; with ``import``, ``__import__``."""
+    attributes: frozenset[str]
+    texts: tuple[str, ...]
 
     @property
     def any(self) -> bool:
         """Return True if anything is banned."""
-        return bool(self.names or self.attributes or self.texts or self.imports)
-
-    def removed_builtins(self) -> list[str]:
-        """Return the names that built-ins may have; these are removed at run time."""
-        return sorted(self.names | ({"__import__"} if self.imports else set()))
+        return bool(self.names or self.attributes or self.texts)
 
 
 def read_bans(patterns: Iterable[str]) -> Bans:
     """Return what the patterns ban."""
-    names, attributes, texts, imports = set(), set(), [], False
+    names, attributes, texts = set(), set(), []
     for pattern in map(str.strip, patterns):
-        found = _NAME.fullmatch(pattern)
-        if pattern == "import":
-            imports = True
-        elif not found or keyword.iskeyword(pattern) or not found[2].isidentifier():
+        found = _NAME.fullmatch(_IMPORT if pattern == "import" else pattern)
+        if not found or keyword.iskeyword(found[2]) or not found[2].isidentifier():
             texts.append(pattern)
         elif found[1]:
             attributes.add(found[2])
         else:
             names.add(found[2])
-    return Bans(frozenset(names), frozenset(attributes), tuple(texts), imports)
+    return Bans(frozenset(names), frozenset(attributes), tuple(texts))
 
 
 def find_ban(source: str, bans: Bans) -> str:
@@ -84,7 +79,7 @@ def find_ban(source: str, bans: Bans) -> str:
 
 
 def _node_ban(node: ast.AST, bans: Bans) -> str:
-    if bans.imports and isinstance(node, ast.Import | ast.ImportFrom):
+    if _IMPORT in bans.names and isinstance(node, ast.Import | ast.ImportFrom):
         return "import"
     if isinstance(node, ast.MatchClass) and node.patterns:
         return "a class pattern with positions, a lookup by text"

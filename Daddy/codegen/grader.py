@@ -7,8 +7,10 @@ outside. A result says what the completion returned, never that it was obtained 
 import asyncio
 import inspect
 import secrets
+import warnings
 from collections import deque
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from Daddy.codegen import harness
 from Daddy.codegen.bans import find_ban, read_bans
@@ -41,6 +43,7 @@ class Grader:
     ) -> None:
         self._pool, self._tasks, self._seed, self._time_s = pool, tasks, seed, time_s
         self._bans = {name: read_bans(task.banned_patterns) for name, task in tasks.items()}
+        warnings.filterwarnings("ignore", module="<completion>")  # of its syntax
         self._not_graded: deque[bool] = deque(maxlen=_REMEMBERED)
 
     async def grade(
@@ -105,12 +108,14 @@ class Grader:
     ) -> Grade:
         source = extract_code(task.prompt, completion, task.func_name)
         refused = find_ban(source, self._bans[task.name]) if source else "empty"
-        return Grade(REFUSED, refused) if refused else await self._run(task, source, cases, time_s)
+        if refused:
+            return Grade(REFUSED, refused, code=source)
+        return replace(await self._run(task, source, cases, time_s), code=source)
 
     async def _run(
         self, task: CodeTask, source: str, cases: Sequence[CodeCase], time_s: float
     ) -> Grade:
-        nonce, removed = secrets.token_hex(8), self._bans[task.name].removed_builtins()
+        nonce, removed = secrets.token_hex(8), sorted(self._bans[task.name].names)
         given = ", ".join(case.given for case in cases)
         call = f"answer({source!r}, {task.func_name!r}, {removed}, [{given}], {nonce!r})"
         limits = Limits(

@@ -16,54 +16,39 @@ if TYPE_CHECKING:
 __builtins__ = dict(vars(builtins))  # type: ignore[assignment]
 """Built-ins of the functions below, whichever a completion replaces in the module."""
 
-MOST_TEXT, MOST_DEPTH, MOST_BITS = 16 * 1024, 50, 13_000
-"""Bounds of a value: characters of its text, nesting, and bits of a number."""
+MOST_TEXT, MOST_DEPTH = 16 * 1024, 50
+"""Bounds of a value: characters of its text, and nesting."""
 
 
-def literal_text(value: Any, depth: int = 0, room: list[int] | None = None) -> str:
-    """Write a value of plain types as a Python literal, in ASCII. Raises ValueError for others.
-
-    Types are compared by identity: a subclass is another type, and a metaclass can define ``==``.
-    """
-    room = [MOST_TEXT] if room is None else room
-    if depth > MOST_DEPTH:
-        raise ValueError("too deep")
-    kind = type(value)
-    if kind is list or kind is tuple or kind is set or kind is dict:
-        _spend(room, 2)
-        return _container_text(value, depth + 1, room)
-    if kind is str or kind is bytes:
-        _spend(room, len(value))
-    elif kind is int:
-        _spend(room, 0 if value.bit_length() <= MOST_BITS else MOST_TEXT + 1)
-    elif not (value is None or kind is bool or kind is float) or value != value:  # noqa: PLR0124
-        raise ValueError("no plain value: " + ascii(kind.__name__)[1:-1])
+def literal_text(value: object) -> str:
+    """Write a value of plain types as a Python literal, in ASCII. Raises ValueError for others."""
+    _check_plain(value, MOST_DEPTH, [MOST_TEXT])
     text = ascii(value)
-    _spend(room, len(text))
-    return text.replace("inf", "1e999") if kind is float else text
+    if len(text) > MOST_TEXT:
+        raise ValueError("too large")
+    return text
 
 
-def _spend(room: list[int], characters: int) -> None:
-    room[0] -= characters
+def _check_plain(value: Any, depth: int, room: list[int]) -> None:
+    """Compare types by identity: a subclass is another type, and a metaclass can define ``==``."""
+    kind = type(value)
+    room[0] -= 1
+    if kind is list or kind is tuple or kind is set or kind is dict:
+        for part in value.items() if kind is dict else value:
+            if depth == 0:
+                raise ValueError("too deep")
+            _check_plain(part, depth - 1, room)
+    elif kind is str or kind is bytes:
+        room[0] -= len(value)
+    elif kind is int:
+        room[0] -= value.bit_length() // 4
+    elif kind is float:
+        if value - value:
+            raise ValueError("no plain value: an infinite number or none")
+    elif value is not None and kind is not bool:
+        raise ValueError("no plain value: " + ascii(kind.__name__)[1:-1])
     if room[0] < 0:
         raise ValueError("too large")
-
-
-def _container_text(value: Any, depth: int, room: list[int]) -> str:
-    parts = []
-    if type(value) is dict:
-        for key, item in value.items():
-            written = literal_text(key, depth, room), literal_text(item, depth, room)
-            parts.append(": ".join(written))
-        return "{" + ", ".join(parts) + "}"
-    for item in value:
-        parts.append(literal_text(item, depth, room))
-        _spend(room, 2)
-    if type(value) is list:
-        return "[" + ", ".join(parts) + "]"
-    if type(value) is set:
-        return "{" + ", ".join(sorted(parts)) + "}" if parts else "set()"
-    return "(" + ", ".join(parts) + (",)" if len(parts) == 1 else ")")
 
 
 def answer(
@@ -94,13 +79,10 @@ def answer(
             value = function(given)
         except BaseException as error:  # noqa: BLE001
             tell(str(number) + " raised " + ascii(type(error).__name__)[1:-1])
-        else:
-            tell(str(number) + " " + _describe(value))
+            continue
+        try:
+            told = "ok " + literal_text(value)
+        except ValueError as error:
+            told = str(error)
+        tell(str(number) + " " + told)
     leave(0)
-
-
-def _describe(value: object) -> str:
-    try:
-        return "ok " + literal_text(value)
-    except ValueError as error:
-        return str(error)

@@ -25,7 +25,7 @@ class Grade:
     """The reward of a completion with its reason.
 
     `reward` is -1, the fraction of cases passed, or None: it could not be graded. `cases` has
-    ``passed`` or the reason for each case.
+    ``passed`` or the reason for each case; `code` is the source that was found in it.
     """
 
     reward: float | None
@@ -33,6 +33,7 @@ class Grade:
     cases: tuple[str, ...] = ()
     seconds: float = 0.0
     peak_mb: int = 0
+    code: str = ""
 
 
 def judge_outcome(outcome: Outcome, nonce: str, expected: Sequence[str]) -> Grade:

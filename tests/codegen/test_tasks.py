@@ -1,0 +1,141 @@
+"""The file of tasks is checked by task and key, and gives new inputs in every step."""
+
+import ast
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from Daddy.codegen.tasks import CodeTask, load_tasks, make_cases
+from Daddy.core.errors import ConfigError, ExitCode
+
+ENTRY: dict[str, Any] = {
+    "prompt": "def double(x):\n",
+    "func_name": "double",
+    "banned_patterns": [],
+    "tests": ["3", "random.randrange(10**9)"],
+    "reference": "xs * 2",
+}
+Load = Callable[..., CodeTask]
+
+
+@pytest.fixture
+def load(tmp_path: Path) -> Load:
+    """Write a file with one task, ENTRY with some keys changed, and load it."""
+
+    def load(before: str = "", **changed: object) -> CodeTask:
+        path = tmp_path / "tasks.py"
+        path.write_text(f"{before}\nTASKS = {{'double': {ENTRY | changed!r}}}\n")
+        return load_tasks(path)["double"]
+
+    return load
+
+
+def test_the_examples_are_two_tasks_with_five_and_seven_tests(tasks: dict[str, CodeTask]) -> None:
+    assert {name: len(task.tests) for name, task in tasks.items()} == {
+        "sort_numbers": 5,
+        "max_subarray_sum": 7,
+    }
+    cases = [case for task in tasks.values() for case in make_cases(task, 0, 0)]
+    given, expected = (
+        [ast.literal_eval(getattr(c, key)) for c in cases] for key in ("given", "expected")
+    )
+    assert expected[:5] == [sorted(xs) for xs in given[:5]]
+    assert expected[5:8] == [5, -1, 7]
+
+
+def test_inputs_are_new_for_each_seed_step_task_and_case_and_repeat(load: Load) -> None:
+    task = load(tests=["random.randrange(10**9)"] * 2)
+    drawn = [make_cases(task, seed, step) for seed, step in [(0, 1), (0, 2), (1, 1)]]
+    assert len({case.given for cases in drawn for case in cases}) == 6
+    assert make_cases(task, 0, 1) == drawn[0]
+
+
+@pytest.mark.parametrize(
+    ("before", "reference", "expected"),
+    [
+        ("", "xs * 2", "6"),
+        ("", "lambda x: x * 2", "6"),
+        ("def twice(x): return x * 2", "twice", "6"),
+        ("def twice(x): return x * 2", "twice(xs)", "6"),
+        ("FACTOR = 4", "[FACTOR * xs]", "[12]"),
+    ],
+)
+def test_a_reference_is_a_value_or_a_function_and_names_come_from_the_file(
+    load: Load, before: str, reference: str, expected: str
+) -> None:
+    assert make_cases(load(before, reference=reference), 0, 0)[0].expected == expected
+
+
+@pytest.mark.parametrize("reference", ["lambda xs: xs.pop()", "xs.pop()"])
+def test_a_reference_gets_a_copy_of_the_input(load: Load, reference: str) -> None:
+    (case,) = make_cases(load(tests=["[1, 2]"], reference=reference), 0, 0)
+    assert (case.given, case.expected) == ("[1, 2]", "2")
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("prompt", ""),
+        ("prompt", 3),
+        ("func_name", "no name"),
+        ("banned_patterns", "sorted"),
+        ("banned_patterns", [" "]),
+        ("tests", []),
+        ("tests", [3]),
+        ("tests", ["[1, 2"]),
+        ("reference", None),
+        ("reference", "x = 1"),
+        ("reference", "\0"),
+    ],
+)
+def test_a_wrong_value_is_named_by_task_and_key(load: Load, key: str, value: object) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(**{key: value})
+    assert caught.value.message.startswith(f"task 'double', {key}: ")
+    assert caught.value.exit_code is ExitCode.CONFIGURATION
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "defines no TASKS"),
+        ("TASKS = {}", "defines no TASKS"),
+        ("TASKS = {'a': 3}", "task 'a' has: 3"),
+        ("TASKS = {'a': {'prompt': 'x', 'test': []}}", "task 'a' has: prompt, test"),
+        ("import nowhere", "ModuleNotFoundError: No module named 'nowhere'"),
+        ("TASKS = {", "SyntaxError"),
+        ("raise SystemExit(3)", "SystemExit: 3"),
+    ],
+)
+def test_a_file_without_tasks_is_refused_with_the_reason(
+    tmp_path: Path, text: str, message: str
+) -> None:
+    path = tmp_path / "tasks.py"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=message):
+        load_tasks(path)
+
+
+def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="cannot be run: FileNotFoundError"):
+        load_tasks(tmp_path / "none.py")
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"tests": ["3", "nothing"]}, r"tests\[1\]: NameError"),
+        ({"tests": ["range(3)"]}, r"tests\[0\]: ValueError: no plain value: range"),
+        ({"reference": "xs / 0"}, r"reference for tests\[0\]: ZeroDivisionError"),
+        ({"reference": "lambda: 3"}, r"reference for tests\[0\]: TypeError"),
+        ({"reference": "{xs}.__iter__()"}, "no plain value: set_iterator"),
+        ({"reference": "float('inf')"}, "no plain value: an infinite number"),
+    ],
+)
+def test_an_expression_that_gives_no_plain_value_is_named(
+    load: Load, changed: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=f"task 'double', .*{message}"):
+        make_cases(load(**changed), 0, 0)
