@@ -44,11 +44,6 @@ class Bans:
     attributes: frozenset[str]
     texts: tuple[str, ...]
 
-    @property
-    def any(self) -> bool:
-        """Return True if anything is banned."""
-        return bool(self.names or self.attributes or self.texts)
-
 
 def read_bans(patterns: Iterable[str]) -> Bans:
     """Return what the patterns ban."""
@@ -68,7 +63,7 @@ def find_ban(source: str, bans: Bans) -> str:
     """Return the reason for which the source is not run: banned or unparsable; empty: none."""
     try:
         tree = parse_code(source)
-        if not bans.any:
+        if not (bans.names or bans.attributes or bans.texts):
             return ""
         for node in ast.walk(tree):
             if why := _node_ban(node, bans):
@@ -113,17 +108,12 @@ def _names_in(node: ast.AST) -> Iterator[tuple[str, bool]]:
 
 def _text_ban(tree: ast.Module, texts: Iterable[str]) -> str:
     """Search texts in the code; empties the tree's string literals."""
-    code = ""
+    for node in ast.walk(tree) if texts else ():
+        if isinstance(node, ast.Constant) and isinstance(node.value, str | bytes):
+            node.value = type(node.value)()
+    code = ast.unparse(tree) if texts else ""
     for text in texts:
-        code = code or _code_without_strings(tree)
         parts = r"\s*".join(map(re.escape, re.findall(r"\w+|[^\w\s]", text)))
         if re.search(rf"\b{parts}\b" if keyword.iskeyword(text) else parts, code):
             return f"banned: {text}"
     return ""
-
-
-def _code_without_strings(tree: ast.Module) -> str:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str | bytes):
-            node.value = type(node.value)()
-    return ast.unparse(tree)

@@ -9,7 +9,7 @@ import inspect
 import secrets
 import warnings
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from Daddy.codegen import harness
@@ -115,14 +115,22 @@ class Grader:
     async def _run(
         self, task: CodeTask, source: str, cases: Sequence[CodeCase], time_s: float
     ) -> Grade:
-        nonce, removed = secrets.token_hex(8), sorted(self._bans[task.name].names)
-        given = ", ".join(case.given for case in cases)
-        call = f"answer({source!r}, {task.func_name!r}, {removed}, [{given}], {nonce!r})"
+        nonce = secrets.token_hex(8)
+        python = command_source(task, source, self._bans[task.name].names, cases, nonce)
         limits = Limits(
             time_s, output_bytes=_OUTPUT_BYTES + len(cases) * (harness.MOST_TEXT + len(nonce) + 16)
         )
         try:
-            outcome = await self._pool.run(Command(python=f"{_HARNESS}\n{call}\n"), limits)
+            outcome = await self._pool.run(Command(python=python), limits)
         except SandboxError as error:
             return Grade(None, f"not graded: {error.message}")
         return judge_outcome(outcome, nonce, [case.expected for case in cases])
+
+
+def command_source(
+    task: CodeTask, source: str, removed: Iterable[str], cases: Sequence[CodeCase], nonce: str
+) -> str:
+    """Return the Python that runs a completion's source with the inputs of the cases."""
+    given = ", ".join(case.given for case in cases)
+    call = f"answer({source!r}, {task.func_name!r}, {sorted(removed)}, [{given}], {nonce!r})"
+    return f"{_HARNESS}\n{call}\n"

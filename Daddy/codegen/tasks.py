@@ -1,8 +1,8 @@
 """Reads the file of tasks, and makes the inputs and expected values of a step.
 
 The file is Python of the person who trains, and runs with their rights. It defines `TASKS`: name →
-a dict with the keys of `KEYS`. `tests` are expressions of an input each, in which `random` is a
-generator of (seed, step, task, case): inputs are new in every step, and the same when it is run
+a dict with the fields of `CodeTask`. `tests` are expressions of an input each, in which `random` is
+a generator of (seed, step, task, case): inputs are new in every step, and the same when it is run
 again. `reference` is an expression, too, with `xs` bound to the input: its value is the expected
 one, or a function that gives it. Expressions use the names of the file.
 """
@@ -13,25 +13,37 @@ import runpy
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from Daddy.codegen.harness import literal_text
 from Daddy.core.errors import ConfigError
 
-KEYS = ("prompt", "func_name", "banned_patterns", "tests", "reference")
+
+def _check_expression(text: str) -> str:
+    try:
+        compile(text, "<task>", "eval")
+    except (SyntaxError, ValueError) as error:
+        raise ValueError(f"no expression of Python ({error})") from None
+    return text
 
 
-@dataclass(frozen=True)
-class CodeTask:
+_Text = Annotated[str, Field(pattern=r"\S")]
+_Expression = Annotated[str, AfterValidator(_check_expression)]
+
+
+class CodeTask(BaseModel):
     """A function to write; `names` are those of the tasks file."""
 
+    model_config = ConfigDict(extra="forbid", frozen=True)
     name: str
-    prompt: str
-    func_name: str
-    banned_patterns: tuple[str, ...]
-    tests: tuple[str, ...]
-    reference: str
-    names: Mapping[str, Any]
+    prompt: _Text
+    func_name: Annotated[str, Field(pattern=r"^[A-Za-z_]\w*$")]
+    banned_patterns: tuple[_Text, ...]
+    tests: Annotated[tuple[_Expression, ...], Field(min_length=1)]
+    reference: _Expression
+    names: Mapping[str, Any] = Field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -56,32 +68,16 @@ def load_tasks(path: Path) -> dict[str, CodeTask]:
 
 
 def _read_task(name: str, entry: object, names: Mapping[str, Any]) -> CodeTask:
-    if not isinstance(entry, dict) or set(entry) != set(KEYS):
-        found = ", ".join(map(str, entry)) if isinstance(entry, dict) else repr(entry)
-        raise ConfigError(f"task {name!r} has: {found}", f"give it: {', '.join(KEYS)}")
-    for key in ("prompt", "func_name", "reference"):
-        _require(
-            name, key, entry[key], isinstance(entry[key], str) and entry[key].strip(), "a text"
-        )
-    for key in ("banned_patterns", "tests"):
-        texts = isinstance(entry[key], list | tuple) and all(
-            isinstance(text, str) and text.strip() for text in entry[key]
-        )
-        _require(name, key, entry[key], texts, "a list of texts, none empty")
-    _require(name, "func_name", entry["func_name"], entry["func_name"].isidentifier(), "a name")
-    _require(name, "tests", entry["tests"], entry["tests"], "at least one input")
-    for key, text in (("reference", entry["reference"]), *(("tests", t) for t in entry["tests"])):
-        try:
-            compile(text, "<task>", "eval")
-        except (SyntaxError, ValueError):
-            _require(name, key, text, False, "an expression of Python")
-    lists = {key: tuple(entry[key]) for key in ("banned_patterns", "tests")}
-    return CodeTask(name=name, names=names, **{**entry, **lists})
-
-
-def _require(task: str, key: str, found: object, is_right: object, wanted: str) -> None:
-    if not is_right:
-        raise ConfigError(f"task {task!r}, {key}: {found!r}", f"it must be {wanted}")
+    given = entry if isinstance(entry, dict) else {}
+    try:
+        return CodeTask.model_validate({**given, "name": name, "names": names})
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = "".join(f"[{part}]" if isinstance(part, int) else part for part in first["loc"])
+        raise ConfigError(
+            f"task {name!r}, {key}: {first['msg']}",
+            "a task has prompt, func_name, banned_patterns, tests and reference",
+        ) from None
 
 
 def make_cases(task: CodeTask, seed: int, step: int) -> list[CodeCase]:

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections import Counter
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,6 +13,10 @@ from Daddy.sandbox.pool import SandboxPool
 from Daddy.sandbox.sandbox_interfaces import Backend, Isolation, Outcome, Sandbox, SandboxSpec
 from tests.codegen.conftest import GradeAll
 from tests.codegen.hostile_set import INNOCENT, SORT, SUM
+
+
+def changed(task: CodeTask, **fields: Any) -> CodeTask:
+    return task.model_copy(update=fields)
 
 
 class Watched:
@@ -72,7 +75,7 @@ def test_five_hundred_completions_share_ten_sandboxes_one_at_a_time(
 def test_expected_values_never_enter_a_sandbox(
     tasks: dict[str, CodeTask], watched: Watched
 ) -> None:
-    task = replace(tasks[SUM], reference="31415926 + len(xs)")
+    task = changed(tasks[SUM], reference="31415926 + len(xs)")
     GradeAll(watched)({SUM: task}, [(SUM, "    return 0\n")])
     assert make_cases(task, 0, 1)[0].expected == "31415927"
     assert "314159" not in watched.sources[0]
@@ -104,7 +107,7 @@ def test_banned_builtins_are_missing_at_run_time_too(
         "    timeit.timeit('found[0] = so' 'rted(found[0])', number=1, globals={'found': found})\n"
         "    return found[0]\n"
     )
-    free, banned = (replace(tasks[SORT], banned_patterns=p) for p in ((), ("sorted",)))
+    free, banned = (changed(tasks[SORT], banned_patterns=p) for p in ((), ("sorted",)))
     assert grade_all({SORT: free}, [(SORT, body)])[0].reward == 1
     assert set(grade_all({SORT: banned}, [(SORT, body)])[0].cases) == {"raised NameError"}
 
@@ -145,13 +148,13 @@ def test_an_unknown_task_is_refused(tasks: dict[str, CodeTask], grade_all: Grade
 def test_the_tasks_of_the_examples_and_other_kinds_of_prompts_pass_the_check(
     tasks: dict[str, CodeTask], grade_all: GradeAll
 ) -> None:
-    inside = replace(tasks[SORT], prompt='def sort_numbers(xs):\n  """Sort.\n\n')
-    words = replace(tasks[SUM], name="words", prompt="Write max_subarray_sum.\n")
+    inside = changed(tasks[SORT], prompt='def sort_numbers(xs):\n  """Sort.\n\n')
+    words = changed(tasks[SUM], name="words", prompt="Write max_subarray_sum.\n")
     grade_all.check({**tasks, "inside": inside, "words": words})
 
 
 @pytest.mark.parametrize(
-    ("changed", "message"),
+    ("fields", "message"),
     [
         (
             {"prompt": "import math\ndef sort_numbers(xs):\n"},
@@ -166,7 +169,7 @@ def test_the_tasks_of_the_examples_and_other_kinds_of_prompts_pass_the_check(
     ],
 )
 def test_a_task_that_no_completion_solves_is_refused_at_the_start(
-    tasks: dict[str, CodeTask], grade_all: GradeAll, changed: dict[str, Any], message: str
+    tasks: dict[str, CodeTask], grade_all: GradeAll, fields: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(ConfigError, match=f"task 'sort_numbers'.*{message}"):
-        grade_all.check({SORT: replace(tasks[SORT], **changed)})
+        grade_all.check({SORT: changed(tasks[SORT], **fields)})

@@ -81,18 +81,19 @@ def test_a_reference_gets_a_copy_of_the_input(load: Load, reference: str) -> Non
         ("prompt", 3),
         ("func_name", "no name"),
         ("banned_patterns", "sorted"),
-        ("banned_patterns", [" "]),
+        ("banned_patterns[1]", ["sorted", " "]),
         ("tests", []),
-        ("tests", [3]),
-        ("tests", ["[1, 2"]),
+        ("tests[0]", [3]),
+        ("tests[1]", ["3", "[1, 2"]),
         ("reference", None),
         ("reference", "x = 1"),
         ("reference", "\0"),
+        ("test", []),
     ],
 )
 def test_a_wrong_value_is_named_by_task_and_key(load: Load, key: str, value: object) -> None:
     with pytest.raises(ConfigError) as caught:
-        load(**{key: value})
+        load(**{key.partition("[")[0]: value})
     assert caught.value.message.startswith(f"task 'double', {key}: ")
     assert caught.value.exit_code is ExitCode.CONFIGURATION
 
@@ -102,8 +103,8 @@ def test_a_wrong_value_is_named_by_task_and_key(load: Load, key: str, value: obj
     [
         ("", "defines no TASKS"),
         ("TASKS = {}", "defines no TASKS"),
-        ("TASKS = {'a': 3}", "task 'a' has: 3"),
-        ("TASKS = {'a': {'prompt': 'x', 'test': []}}", "task 'a' has: prompt, test"),
+        ("TASKS = {'a': 3}", "task 'a', prompt: Field required"),
+        ("TASKS = {'a': {'prompt': 'x'}}", "task 'a', func_name: Field required"),
         ("import nowhere", "ModuleNotFoundError: No module named 'nowhere'"),
         ("TASKS = {", "SyntaxError"),
         ("raise SystemExit(3)", "SystemExit: 3"),
