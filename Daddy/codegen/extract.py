@@ -36,8 +36,6 @@ def parse_code(source: str) -> ast.Module:
         return ast.parse(source, "<completion>")
     except SyntaxError as error:
         raise ValueError(f"{error.msg} (line {error.lineno})") from None
-    except UnicodeError:
-        raise ValueError("no Unicode text") from None
     except (RecursionError, MemoryError):
         raise ValueError("nested too deep") from None
 

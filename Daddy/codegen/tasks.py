@@ -93,10 +93,9 @@ def _make_case(task: CodeTask, number: int, draw: random.Random) -> CodeCase:
     try:
         given = eval(task.tests[number], {**task.names, "random": draw})  # noqa: S307 - the person's
         text, key = literal_text(given), f"reference for tests[{number}]"
-        expected = eval(task.reference, {**task.names, "xs": copy.deepcopy(given)})  # noqa: S307
-        if callable(expected):
-            expected = expected(copy.deepcopy(given))
-        return CodeCase(text, literal_text(expected))
+        xs = copy.deepcopy(given)  # it may be an object of the file
+        expected = eval(task.reference, {**task.names, "xs": xs})  # noqa: S307
+        return CodeCase(text, literal_text(expected(xs) if callable(expected) else expected))
     except Exception as error:  # noqa: BLE001 - whatever their expressions raise
         raise ConfigError(
             f"task {task.name!r}, {key}: {type(error).__name__}: {error}",

@@ -106,7 +106,7 @@ def test_lookups_at_run_time_are_rejected_where_anything_is_banned(source: str) 
 
 def test_code_that_does_not_parse_is_told_from_code_that_is_banned() -> None:
     assert find_ban("x = (", read_bans([])).startswith("unparsable: ")
-    assert find_ban("x = " + "a+" * 8000 + "a", read_bans(["[::-1]"])).startswith("unparsable: ")
+    assert find_ban("x = " + "a+" * 900 + "a", read_bans(["[::-1]"])).startswith("unparsable: ")
 
 
 @given(TEXTS, st.lists(st.text(min_size=1, max_size=9) | st.sampled_from(["sorted(", "import "])))

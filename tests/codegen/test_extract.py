@@ -44,7 +44,7 @@ def test_a_chat_model_answers_with_the_block_that_defines_the_function() -> None
 
 
 @pytest.mark.parametrize(
-    "completion", ["", "\n", "  \n\n", "# nothing\n", "return 1\n", "Sorry.\n"]
+    "completion", ["", "\n", "  \n\n", "# nothing\n", "return 1\n", "Sorry.\n    return 1\n"]
 )
 def test_a_completion_without_a_body_is_empty(completion: str) -> None:
     assert extract_code(BEHIND, completion, "f") == ""

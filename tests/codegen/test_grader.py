@@ -98,6 +98,13 @@ def test_a_case_gets_its_own_input_and_a_change_of_it_is_no_answer(
     assert set(grade.cases) == {"returned None"}
 
 
+def test_values_of_the_largest_size_come_back_from_each_case(
+    tasks: dict[str, CodeTask], grade_all: GradeAll
+) -> None:
+    task = changed(tasks[SUM], reference="'x' * 16000")
+    assert grade_all({SUM: task}, [(SUM, "    return 'x' * 16000\n")])[0].reward == 1
+
+
 def test_banned_builtins_are_missing_at_run_time_too(
     tasks: dict[str, CodeTask], grade_all: GradeAll
 ) -> None:

@@ -71,7 +71,8 @@ def test_types_are_exact_in_all_parts(found: object, expected: object) -> None:
 
 
 def test_floats_are_the_same_within_a_billionth_and_a_dict_in_any_order() -> None:
-    assert is_same([0.1 + 0.2, 1e-13, -0.0], [0.3, 0.0, 0.0])
+    assert is_same([0.1 + 0.2, 1e9 + 0.5, 1e-13, -0.0], [0.3, 1e9, 0.0, 0.0])
+    assert not any(map(is_same, [1e9 + 2, 1e-11], [1e9, 0.0]))
     assert is_same({"a": 1, "b": {2, 3}}, {"b": {3, 2}, "a": 1})
     assert judge("n0 0 ok [0.30000000000000004]\n", "[0.3]")[0] == 1
 

@@ -70,8 +70,8 @@ def test_a_reference_is_a_value_or_a_function_and_names_come_from_the_file(
 
 @pytest.mark.parametrize("reference", ["lambda xs: xs.pop()", "xs.pop()"])
 def test_a_reference_gets_a_copy_of_the_input(load: Load, reference: str) -> None:
-    (case,) = make_cases(load(tests=["[1, 2]"], reference=reference), 0, 0)
-    assert (case.given, case.expected) == ("[1, 2]", "2")
+    task = load("SHARED = [1, 2]", tests=["SHARED", "SHARED"], reference=reference)
+    assert [(c.given, c.expected) for c in make_cases(task, 0, 0)] == [("[1, 2]", "2")] * 2
 
 
 @pytest.mark.parametrize(
