@@ -28,11 +28,15 @@ _FIELD = re.compile(r"\{[^{}:!]*[.\[]")
 _OWN_DUNDERS = {"__name__", "__init__"}
 _LOOKUPS = {
     "getattr", "setattr", "delattr", "hasattr", "vars", "globals", "locals", "eval", "exec",
-    "compile", "breakpoint", "attrgetter", "methodcaller", "import_module", "importlib", "modules",
-    "runpy", "inspect", "ctypes", "gc", "pickle", "marshal", "Formatter", "gi_frame", "cr_frame",
-    "ag_frame", "tb_frame", "f_back", "f_builtins", "f_globals", "f_locals", "_getframe",
+    "compile", "breakpoint",
 }  # fmt: skip
-"""Names that look up others by text, or lead to frames, which hold them by text."""
+"""Built-in functions that look up a name by text."""
+_LOOKUP_PARTS = {
+    "*", "builtins", "modules", "attrgetter", "methodcaller", "import_module", "importlib", "runpy",
+    "inspect", "ctypes", "gc", "pickle", "marshal", "Formatter", "gi_frame", "cr_frame", "ag_frame",
+    "tb_frame", "f_back", "f_builtins", "f_globals", "f_locals", "_getframe",
+}  # fmt: skip
+"""The same among attributes and imports, and the ways to frames, which hold names by text."""
 
 
 @dataclass(frozen=True)
@@ -82,10 +86,11 @@ def _node_ban(node: ast.AST, bans: Bans) -> str:
         text = node.value.value if isinstance(node.value, ast.Constant) else None
         if not isinstance(text, str) or _FIELD.search(text):
             return f".{node.attr} that may look up an attribute"
-    for name, is_attribute in _names_in(node):
-        if name in bans.names or (is_attribute and name in bans.attributes):
+    for name, is_part in _names_in(node):
+        if name in bans.names or (is_part and name in bans.attributes):
             return name
-        if name in _LOOKUPS or (_DUNDER.fullmatch(name) and name not in _OWN_DUNDERS):
+        lookups = _LOOKUP_PARTS if is_part else _LOOKUPS
+        if name in lookups or (_DUNDER.fullmatch(name) and name not in _OWN_DUNDERS):
             return f"{name}, a lookup by text"
     return ""
 

@@ -16,6 +16,8 @@ FREE = [
     "if __name__ == '__main__':\n    x = 1",
     "class Row:\n    def __init__(self): self.x = 1",
     "f(sorted=1)",
+    "gc = modules = 1\nx = [gc, modules]",
+    "pattern.compile(x)",
 ]
 LOOKUPS = [
     "getattr(x, n)",
@@ -33,6 +35,8 @@ LOOKUPS = [
     "from operator import methodcaller as m",
     "import operator\noperator.attrgetter(n)",
     "import importlib",
+    "from builtins import eval as e",
+    "from operator import *",
     "import sys\nsys.modules[n]",
     "class A(list):\n    __match_args__ = (n,)",
     "match x:\n    case A(order): pass",
@@ -53,7 +57,7 @@ def test_comments_texts_and_longer_names_are_free(source: str) -> None:
         "order = sorted",
         "builtins.sorted",
         "ｓｏｒｔｅｄ(x)",
-        "from builtins import sorted as s",
+        "from tools import sorted as s",
         "f'{sorted(x)}'",
         "match x:\n    case A(sorted=s): pass",
     ],
