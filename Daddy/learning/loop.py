@@ -12,6 +12,8 @@ from math import isfinite
 from threading import Event
 from typing import TYPE_CHECKING
 
+import torch
+
 from Daddy.core.atomic_files import DISK_FULL
 from Daddy.core.settings import KEPT_HOURS
 from Daddy.core.shared_types import Adoption
@@ -127,8 +129,21 @@ def stop_reason(learner: LearnerState) -> tuple[str, str] | None:
     action, reason = next_action(learner.health)
     if action == "stop" or (action == "restart" and learner.parts.group.size > 1):
         return "diverged", reason
-    asked = learner.parts.stopper.stop_reason()
+    asked = find_request_to_stop(learner)
     return ("drained", asked) if asked else None
+
+
+def find_request_to_stop(learner: LearnerState) -> str | None:
+    """Return the reason to stop; with DDP one of any rank, so that all stop at the same update.
+
+    A rank that went on alone would wait for the others, and end without a checkpoint.
+    """
+    asked, group = learner.parts.stopper.stop_reason(), learner.parts.group
+    if group.size == 1:
+        return asked
+    share = torch.tensor([float(asked is not None)])
+    group.average(share)
+    return asked or ("another rank was asked to stop" if share.item() else None)
 
 
 def adoption_is_due(learner: LearnerState) -> bool:
@@ -181,8 +196,10 @@ def fit_adopted_critic(learner: LearnerState, own: StateDict) -> dict[str, objec
 
 def collect_rollout(learner: LearnerState) -> bool:
     """Play one horizon in every environment; return False if stopped before it was full."""
+    alone = learner.parts.group.size == 1  # others could not stop at the same step
+    stop = learner.parts.stopper.stop_reason if alone else lambda: None
     with learner.collector.stopwatch.measure("collect"):
-        full = learner.collector.collect(learner.rollout, learner.parts.stopper.stop_reason)
+        full = learner.collector.collect(learner.rollout, stop)
     if not learner.updated:
         learner.parts.boot.mark("rollout")
     env_steps = learner.counters.env_steps + learner.rollout.rewards.size

@@ -21,7 +21,7 @@ from Daddy.learning.checkpoint import load_newest
 from Daddy.learning.ddp import GlooGroup, RankAddress, read_rank
 from Daddy.learning.rollout_buffer import Minibatch
 from tests.learning.ddp_rank import STEPS, Batches, minibatch, updater
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, until
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 
@@ -123,9 +123,9 @@ def test_ranks_are_read_from_the_standard_variables():
             read_rank(wrong)
 
 
-def test_two_learners_with_ddp_end_with_the_weights_of_one(tmp_path):
+def test_two_learners_of_which_one_is_asked_to_stop_end_with_the_weights_of_one(tmp_path):
     """Train CartPole by the entry program, each rank in the slot of its number."""
-    training = {"workload": "cartpole", "device": "cpu", "num_envs": 2, "total_steps": 512}
+    training = {"workload": "cartpole", "device": "cpu", "num_envs": 2, "total_steps": 10**9}
     config = {
         "run_dir": str(tmp_path / "run"),
         "training": {**training, "vector_backend": "serial"},
@@ -143,15 +143,19 @@ def test_two_learners_with_ddp_end_with_the_weights_of_one(tmp_path):
         )
         for rank in (0, 1)
     ]
+    run = RunPaths(tmp_path / "run")
     try:
+        assert until(
+            lambda: any("first_update" in log.read_text() for log in run.events.glob("*slot-1*"))
+        )
+        children[1].send_signal(signal.SIGTERM)
         for child in children:
             _, err = child.communicate(timeout=PATIENCE_S)
-            assert child.returncode == 0, err
+            assert child.returncode == ExitCode.DRAINED, err
     finally:
         for child in children:
             child.kill()
             child.wait()
-    run = RunPaths(tmp_path / "run")
     first, second = (load_newest(run.slot(rank).checkpoints).checkpoint.tensors for rank in (0, 1))
     learnt = [name for name in first if name.startswith(("policy.", "optimizer."))]
     assert learnt
