@@ -22,10 +22,10 @@ from Daddy.core.entry_point import run_entry
 from Daddy.core.errors import ConfigError, ExitCode, UsageError
 from Daddy.core.load_config import config_to_json, load_config, read_settings_file
 from Daddy.core.name_validation import new_token
+from Daddy.core.rank_address import RankAddress, read_rank
 from Daddy.core.settings import Config
 from Daddy.core.stop_conditions import StopSignal
-from Daddy.learning.ddp import RankAddress, read_rank
-from Daddy.search.local_executor import Follower, LocalExecutor, Ranks
+from Daddy.search.local_executor import Follower, LocalExecutor
 from Daddy.search.search_space import DEFAULT_SPACES, parse_space
 from Daddy.search.study_plan import StudyPlan, plan_to_json
 from Daddy.search.sweep_files import (
@@ -67,12 +67,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = make_parser().parse_args(argv)
     given = parse_words(args.words, WORKLOADS)
     paths = sweep_paths(args.run_dir.resolve(), given["name"])
-    rank = read_rank(os.environ) or RankAddress(0, 1)
-    ranks, stop, clock = Ranks(rank.size, rank.host, rank.port), StopSignal(), SystemClock()
-    _check_backend(args, rank)
-    if rank.rank > 0:
-        follower = Follower(paths, ranks, rank.rank, new_token(), os.environ, clock)
-        with hold_sweep(paths, rank.rank):
+    at, stop = read_rank(os.environ) or RankAddress(), StopSignal()
+    _check_backend(args, at)
+    if at.rank > 0:
+        follower = Follower(paths, at, new_token(), os.environ, SystemClock())
+        with hold_sweep(paths, at.rank):
             follower.follow(stop.install().stop_reason)
         return ExitCode.DONE
     if args.wandb:
@@ -82,13 +81,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     plan = _plan(args, request, recorded_plan)
     common = _common_config(args.config and Path(args.config), paths, request)
     with hold_sweep(paths):
-        return _drive(args, paths, request, plan, common, ranks, stop.install().stop_reason)
+        return _drive(args, paths, request, plan, common, at, stop.install().stop_reason)
 
 
-def _check_backend(args: Namespace, rank: RankAddress) -> None:
-    if args.backend == "slurm" and rank.size > 1:
+def _check_backend(args: Namespace, at: RankAddress) -> None:
+    if args.backend == "slurm" and at.size > 1:
         raise UsageError(
-            f"--backend slurm with WORLD_SIZE={rank.size}: a job trains alone",
+            f"--backend slurm with WORLD_SIZE={at.size}: a job trains alone",
             "unset WORLD_SIZE, or leave out --backend slurm",
         )
     if args.backend == "local" and args.sbatch:
@@ -101,14 +100,14 @@ def _drive(
     request: SweepRequest,
     plan: StudyPlan,
     common: Config,
-    ranks: Ranks,
+    at: RankAddress,
     stop: Callable[[], str | None],
 ) -> int:
     """Run the sweep whose lock we hold. FileError, NetworkError, SchedulerError."""
     from Daddy.search.study import Study  # with Optuna, which followers do not need
 
     print_line = partial(print, flush=True)
-    executor, config = _open_executor(args, paths, common, ranks)
+    executor, config = _open_executor(args, paths, common, at)
     record = {**frozen_fields(request), "study": plan_to_json(plan)}
     create_exclusive(paths.config, config_to_json(common))
     create_exclusive(paths.request, canonical_json(record))
@@ -126,11 +125,11 @@ def _drive(
 
 
 def _open_executor(
-    args: Namespace, paths: SweepPaths, common: Config, ranks: Ranks
+    args: Namespace, paths: SweepPaths, common: Config, at: RankAddress
 ) -> tuple[LocalExecutor | SlurmExecutor, Config]:
     """Return the means that run trials, and the configuration with what its jobs need."""
     if args.backend == "local":
-        return LocalExecutor(paths, ranks, os.environ, SystemClock()), common
+        return LocalExecutor(paths, at, os.environ, SystemClock()), common
     from Daddy.search.slurm_executor import SlurmExecutor, with_job_settings
 
     config = with_job_settings(common, args.sbatch, os.environ)

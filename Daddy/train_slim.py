@@ -27,12 +27,12 @@ from Daddy.core.job_environment import SLOT, StartupTimer, read_job
 from Daddy.core.load_config import load_config, run_paths, shared_paths
 from Daddy.core.log_setup import add_log_flags, log_to
 from Daddy.core.name_validation import new_incarnation, new_token
+from Daddy.core.rank_address import read_rank
 from Daddy.core.settings import Config
 from Daddy.core.shared_weights_paths import JoinedPaths
 from Daddy.core.slot_lease import SLOT_WAIT_S, HeldSlot, claim_slot, resume_slot
 from Daddy.core.stop_conditions import StopSignal
 from Daddy.learning.attempt_context import AttemptEventLog, JobAttempt
-from Daddy.learning.ddp import read_rank
 from Daddy.learning.startup_preloading import (
     EnvironmentLoader,
     beat_while_loading,
@@ -175,14 +175,17 @@ def _record_cost(events: AttemptEventLog, outcome: TrainingOutcome) -> TrainingO
 
 
 def _group(attempt: JobAttempt) -> ProcessGroup:
-    """Return the connected ranks if `--ddp` asks for them and WORLD_SIZE is more than 1."""
+    """Return the connected ranks if `--ddp` asks for them and there are several."""
     from Daddy.learning.interfaces import SingleProcess
 
     if attempt.rank is None:
         return SingleProcess()
-    from Daddy.learning.ddp import GlooGroup
+    from Daddy.learning.ddp import GlooGroup, Rendezvous
 
-    return GlooGroup(attempt.rank)
+    token = "" if attempt.by_hand else attempt.token
+    start = f"{token} {attempt.rank.attempt}"
+    path, say = attempt.run.rendezvous, _log_line(attempt)
+    return GlooGroup(attempt.rank, meeting=Rendezvous(path, start, attempt.clock, say))
 
 
 def _log_line(attempt: JobAttempt) -> Callable[[str], None]:
@@ -237,7 +240,7 @@ def _attempt(args: argparse.Namespace) -> JobAttempt:
     clock = SystemClock()
     boot = StartupTimer.from_environment(os.environ, clock)
     config = _config(args)
-    rank = read_rank(os.environ) if args.ddp else None
+    rank = read_rank(os.environ, slurm=True) if args.ddp else None
     slots = range(config.slurm.max_running) if args.job_rank is None else [args.job_rank]
     if rank is not None:
         _refuse_collaboration(config)
@@ -295,7 +298,7 @@ def make_parser() -> argparse.ArgumentParser:
         "--ddp",
         action="store_true",
         help="distributed data parallel training: one learner with the other ranks that torchrun "
-        "starts, in the slot of this rank's number (off; no effect unless WORLD_SIZE exceeds 1)",
+        "or srun starts, in the slot of this rank's number (off; no effect on a single rank)",
     )
     flag("--resume", action="store_true", help="no effect: a learner always continues")
     flag("--cartridge", action="store_true", help="play the cartridge, not the configured game")

@@ -56,6 +56,8 @@ class RunPaths:
     summary = PathBelow("summary.json")
     queue = PathBelow("queue")
     """The local scheduler's queue on disk."""
+    rendezvous = PathBelow("rendezvous.json")
+    """The address at which rank 0 of a Slurm job listens for its other ranks."""
     archive = PathBelow("archive")
     """Save states by milestone, shared by the run's learners."""
     shared_weights = PathBelow("shared_weights")

@@ -3,7 +3,7 @@
 The controller ends the terms of dead jobs. A job that wants a slot may end a term too, with proof:
 the holder's process is gone from this host, the scheduler restarted the holder's job, or the
 holder's heartbeat has not changed for `_SILENCE_S` on our own clock. An attempt's token holds at
-most one slot, even if the scheduler runs the same job twice.
+most one slot (with DDP one for each rank), even if the scheduler runs the same job twice.
 """
 
 import threading
@@ -135,7 +135,8 @@ def _slot_of(run: RunPaths, holder: Mapping[str, object], but: int | None = None
         view = read_lease(run.slot(slot).lease) if slot != but else None
         if view is None or view.ended is not None or not holder.get("token"):
             continue
-        if view.holder.get("token") == holder["token"] and _gone(view, holder) is None:
+        same = all(view.holder.get(key) == holder.get(key) for key in ("token", "rank"))
+        if same and _gone(view, holder) is None:
             return slot
     return None
 

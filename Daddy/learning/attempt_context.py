@@ -15,10 +15,10 @@ from Daddy.core.event_log import EventWriter
 from Daddy.core.host_and_processes import current_process, host_name
 from Daddy.core.humanize import parse_duration
 from Daddy.core.job_environment import StartupTimer, read_job
+from Daddy.core.rank_address import RankAddress
 from Daddy.core.run_paths import RunPaths
 from Daddy.core.settings import Config
 from Daddy.core.stop_conditions import StopSignal, WallTimeLimit
-from Daddy.learning.ddp import RankAddress
 
 
 @dataclass(frozen=True)
@@ -81,6 +81,7 @@ class JobAttempt:
         process = current_process()
         return {
             "token": self.token,
+            **({"rank": self.rank.rank} if self.rank else {}),
             "job_id": self.job_id,
             "host": host_name(),
             "pid": process.pid,

@@ -1,82 +1,87 @@
 """Adapter for torch.distributed: distributed data parallel (DDP) training over gloo.
 
 Rank 0 listens on MASTER_ADDR (127.0.0.1) and MASTER_PORT (29500), on that address only; between
-torchrun's ranks the store of torchrun listens instead. Each rank also listens for gloo on one free
-port of the address from which it reaches MASTER_ADDR, or of the interface GLOO_SOCKET_IFNAME. Both
-carry tensors without encryption or password: any process that reaches these ports can disturb the
-training, so they belong on loopback or in a private network. Tensors of a GPU travel by the CPU.
+torchrun's ranks the store of torchrun listens instead. Between tasks of a Slurm step it takes a
+free port of the address from which it reaches srun's host, and writes both to a file for the other
+ranks. Each rank also listens for gloo on one free port of the address from which it reaches rank 0,
+or of the interface GLOO_SOCKET_IFNAME. Both carry tensors without encryption or password: any
+process that reaches these ports can disturb the training, so they belong on loopback or in a
+private network. Tensors of a GPU travel by the CPU.
 """
 
 from __future__ import annotations
 
 import os
 import socket
+import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from Daddy.core.errors import ConfigError, NetworkError
+from Daddy.core.atomic_files import read_json_or_empty, write_json
+from Daddy.core.clock import Clock
+from Daddy.core.errors import NetworkError
+from Daddy.core.rank_address import RankAddress
 
 if TYPE_CHECKING:
     import torch
 
 TIMEOUT_S = 120.0
 """Longest wait for another rank: a rank that died is noticed at once, one that hangs after this."""
-_PORT = "29500"
+_POLL_S, _PROGRESS_S = 0.2, 10.0
 _TOGETHER = "look at the log of each rank for the first error, then start all ranks again"
 
 
-@dataclass(frozen=True)
-class RankAddress:
-    """Holds the standard environment variables; `agent` is True if torchrun serves the store."""
+@dataclass(frozen=True, slots=True)
+class Rendezvous:
+    """The file in which rank 0 writes its address; `attempt` tells it from an earlier start's."""
 
-    rank: int
-    size: int
-    host: str = "127.0.0.1"
-    port: int = int(_PORT)
-    agent: bool = False
-    attempt: str = "0"
+    path: Path
+    attempt: str
+    clock: Clock
+    say: Callable[[str], None]
 
+    def publish(self, at: RankAddress, listener: socket.socket) -> RankAddress:
+        """Write the address at which we listen, and return it."""
+        host, port = listener.getsockname()
+        write_json(self.path, {"attempt": self.attempt, "host": host, "port": port})
+        return replace(at, host=host, port=port)
 
-def read_rank(environment: Mapping[str, str]) -> RankAddress | None:
-    """Return the rank that torchrun or a person has set; None if WORLD_SIZE is 1 or absent.
-
-    ConfigError for a number out of range.
-    """
-    size = _number(environment, "WORLD_SIZE", "1", range(1, 4097))
-    if size == 1:
-        return None
-    return RankAddress(
-        rank=_number(environment, "RANK", "", range(size)),
-        size=size,
-        host=environment.get("MASTER_ADDR", "127.0.0.1"),
-        port=_number(environment, "MASTER_PORT", _PORT, range(1, 65536)),
-        agent=environment.get("TORCHELASTIC_USE_AGENT_STORE") == "True",
-        attempt=environment.get("TORCHELASTIC_RESTART_COUNT", "0"),
-    )
-
-
-def _number(environment: Mapping[str, str], name: str, default: str, allowed: range) -> int:
-    text = environment.get(name, default)
-    if text.isascii() and text.isdigit() and len(text) < 7 and int(text) in allowed:  # noqa: PLR2004
-        return int(text)
-    limits = f"{allowed[0]} to {allowed[-1]}"
-    raise ConfigError(
-        f"{name} is {text[:40]!r}, and not a number from {limits}",
-        "set MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE as torchrun does, or unset WORLD_SIZE",
-    )
+    def wait(self, at: RankAddress, timeout_s: float) -> RankAddress:
+        """Return the address that rank 0 has written. NetworkError if there is none in time."""
+        begun = told = self.clock.monotonic()
+        while (found := read_json_or_empty(self.path)).get("attempt") != self.attempt:
+            now = self.clock.monotonic()
+            if now - begun > timeout_s:
+                raise NetworkError(
+                    f"rank {at.rank} of {at.size} waited {timeout_s:g} s for rank 0's address in "
+                    f"{self.path}",
+                    _TOGETHER,
+                )
+            if now - told >= _PROGRESS_S:
+                told = now
+                self.say(f"waiting for rank 0's address: {now - begun:.0f} s")
+            self.clock.wait(threading.Event(), _POLL_S)
+        return replace(at, host=found["host"], port=found["port"])
 
 
 class GlooGroup:
     """Connects `size` ranks; each operation waits for all of them, `timeout_s` at most."""
 
-    def __init__(self, at: RankAddress, timeout_s: float = TIMEOUT_S) -> None:
+    def __init__(
+        self, at: RankAddress, timeout_s: float = TIMEOUT_S, meeting: Rendezvous | None = None
+    ) -> None:
+        """Initialise; ranks without a port need a `meeting`."""
         self.rank, self.size, self.timeout_s = at.rank, at.size, timeout_s
+        listener = None if at.rank or at.agent else _listen(at)
+        if meeting and not at.port:
+            at = meeting.publish(at, listener) if listener else meeting.wait(at, timeout_s)
         with self._waiting(f"to meet {at.size} ranks at {at.host}:{at.port}"):
-            self._store = self._join(at)
+            self._store = self._join(at, listener)
             self._group = self._connect(at)
 
     def broadcast(self, tensor: torch.Tensor) -> None:
@@ -106,14 +111,14 @@ class GlooGroup:
         if on_cpu.data_ptr() != tensor.data_ptr():
             tensor.copy_(on_cpu)
 
-    def _join(self, at: RankAddress) -> Any:
+    def _join(self, at: RankAddress, listener: socket.socket | None) -> Any:
         from torch import distributed
 
         torch_ddp: Any = distributed  # its types export neither store
-        serves = at.rank == 0 and not at.agent
-        listener = _listen(at).detach() if serves else None
-        wait = timedelta(seconds=self.timeout_s)
-        store = torch_ddp.TCPStore(at.host, at.port, None, serves, wait, master_listen_fd=listener)
+        serves, wait = listener is not None, timedelta(seconds=self.timeout_s)
+        descriptor = listener.detach() if listener else None
+        address = (at.host, at.port, None, serves, wait)
+        store = torch_ddp.TCPStore(*address, master_listen_fd=descriptor)
         return torch_ddp.PrefixStore(f"daddy/{at.attempt}", store)
 
     def _connect(self, at: RankAddress) -> Any:
@@ -144,17 +149,18 @@ class GlooGroup:
 
 def _listen(at: RankAddress) -> socket.socket:
     """Return a socket that listens on the address of rank 0, and on no other."""
+    host = at.host if at.port else _own_address(at)
     try:
-        return socket.create_server((at.host, at.port), backlog=at.size)
+        return socket.create_server((host, at.port), backlog=at.size)
     except OSError as error:
         raise NetworkError(
-            f"rank 0 cannot listen on {at.host}:{at.port}: {error.strerror or error}",
+            f"rank 0 cannot listen on {host}:{at.port}: {error.strerror or error}",
             "set MASTER_PORT to a free port, and MASTER_ADDR to an address of rank 0's machine",
         ) from error
 
 
 def _own_address(at: RankAddress) -> str:
-    """Return this machine's address on the way to rank 0; no packet is sent."""
+    """Return this machine's address on the way to `at.host`; no packet is sent."""
     try:
         family, kind, *_, address = socket.getaddrinfo(at.host, at.port, type=socket.SOCK_DGRAM)[0]
         with socket.socket(family, kind) as probe:

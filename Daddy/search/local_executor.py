@@ -21,7 +21,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -30,6 +30,7 @@ from pydantic import BaseModel, Field, ValidationError
 from Daddy.core.atomic_files import read_json_or_empty, write_json
 from Daddy.core.clock import Clock
 from Daddy.core.errors import ConfigError, ExitCode, NetworkError
+from Daddy.core.rank_address import RankAddress, rank_environment
 from Daddy.core.run_subprocess import Child, spawn_child
 from Daddy.search.sweep_files import SweepPaths
 
@@ -58,35 +59,19 @@ class TrialAttempt:
     folder: Path
 
 
-@dataclass(frozen=True, slots=True)
-class Ranks:
-    """The ranks of a sweep: their number, and the address at which rank 0 listens."""
-
-    size: int = 1
-    host: str = "127.0.0.1"
-    port: int = 29500
-
-
 def learner_argv(folder: Path, rank: int) -> list[str]:
     """Return the command line of a rank's learner, which trains in the slot of its number."""
     flags = ("--ddp", "--job-rank", str(rank), "--config", str(folder / "config.json"))
     return [sys.executable, "-m", "Daddy.train_slim", *flags]
 
 
-def _spawn(folder: Path, ranks: Ranks, rank: int, port: int, environ: Mapping[str, str]) -> Child:
+def _spawn(folder: Path, environ: Mapping[str, str], at: RankAddress) -> Child:
     """Start a rank's learner; its variables replace those of our own start."""
-    added = {
-        "WORLD_SIZE": str(ranks.size),
-        "RANK": str(rank),
-        "MASTER_ADDR": ranks.host,
-        "MASTER_PORT": str(port),
-        "TORCHELASTIC_USE_AGENT_STORE": "False",  # torchrun serves the sweep's ranks, not a trial's
-    }
     # DADDY_ variables would replace the trial's settings.
     own = {name: text for name, text in environ.items() if not name.startswith("DADDY_")}
-    env, log = {**own, **added}, folder / f"rank-{rank}.log"
+    env, log = {**own, **rank_environment(at)}, folder / f"rank-{at.rank}.log"
     return spawn_child(
-        learner_argv(folder, rank), stdout=log, stderr=log, env=env, cwd=folder, die_with_us=True
+        learner_argv(folder, at.rank), stdout=log, stderr=log, env=env, cwd=folder, die_with_us=True
     )
 
 
@@ -160,7 +145,7 @@ class LocalExecutor:
     """Runs attempts with rank 0's part as a child of this process."""
 
     def __init__(
-        self, paths: SweepPaths, ranks: Ranks, environ: Mapping[str, str], clock: Clock
+        self, paths: SweepPaths, ranks: RankAddress, environ: Mapping[str, str], clock: Clock
     ) -> None:
         self._paths, self._ranks, self._environ, self._clock = paths, ranks, environ, clock
         self._running: dict[str, _Running] = {}
@@ -185,7 +170,7 @@ class LocalExecutor:
     def start(self, attempt: TrialAttempt) -> None:
         """Start an attempt on all ranks. NetworkError if no port is free."""
         port = self._choose_port()
-        child = _spawn(attempt.folder, self._ranks, 0, port, self._environ)
+        child = _spawn(attempt.folder, self._environ, replace(self._ranks, port=port))
         others = range(1, self._ranks.size)
         self._running[attempt.name] = _Running(
             run_id=attempt.run_id,
@@ -283,17 +268,16 @@ class Follower:
     def __init__(
         self,
         paths: SweepPaths,
-        ranks: Ranks,
-        rank: int,
+        at: RankAddress,
         token: str,
         environ: Mapping[str, str],
         clock: Clock,
     ) -> None:
-        self._paths, self._ranks, self._rank, self._token = paths, ranks, rank, token
+        self._paths, self._at, self._token = paths, at, token
         self._environ, self._clock = environ, clock
         self._children: dict[str, Child] = {}
         self._stopped: dict[str, float] = {}
-        self._file = _RecordFile(paths.rank_file(rank), clock)
+        self._file = _RecordFile(paths.rank_file(at.rank), clock)
 
     def follow(self, stop: Callable[[], object]) -> None:
         """Follow the driver until it ends. NetworkError if it is silent."""
@@ -318,9 +302,9 @@ class Follower:
                     child.signal_group(signal.SIGKILL)
 
     def _check_size(self, size: int) -> None:
-        if size != self._ranks.size:
+        if size != self._at.size:
             raise ConfigError(
-                f"WORLD_SIZE is {self._ranks.size} here and {size} at rank 0",
+                f"WORLD_SIZE is {self._at.size} here and {size} at rank 0",
                 "set the same WORLD_SIZE on each node",
             )
 
@@ -334,12 +318,12 @@ class Follower:
 
     def _apply(self, attempts: Mapping[str, _Wanted]) -> None:
         """Start what is listed for us, stop what no longer is, forget what ended long ago."""
-        rank, token = self._rank, self._token
+        rank, token = self._at.rank, self._token
         ours = {n: each for n, each in attempts.items() if each.followers.get(rank) == token}
         for name, wanted in ours.items():
             if name not in self._children:
                 folder = self._paths.trial(wanted.run_id)
-                child = _spawn(folder, self._ranks, rank, wanted.port, self._environ)
+                child = _spawn(folder, self._environ, replace(self._at, port=wanted.port))
                 self._children[name] = child
         for name, child in self._children.items():
             if not child.wait(0) and name not in ours:

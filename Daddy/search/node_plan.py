@@ -10,9 +10,9 @@ from typing import Literal
 
 from Daddy.core.arguments import did_you_mean
 from Daddy.core.errors import UsageError
+from Daddy.core.rank_address import RankAddress, rank_environment
 
 Network = Literal["none", "host"]
-MASTER_PORT = 29500
 API_PORTS = (8080, 8081)
 HOME = "/root"
 """Home inside: a node's only user has id 0, as in a container, and stands for the person."""
@@ -88,14 +88,12 @@ def node_environment(node: Node, prefix: str, checkout: str, world_size: int) ->
     }
     if node.rank is None:
         return common
+    at = RankAddress(node.rank, world_size, NODES[0].name)
     return common | {
-        "WORLD_SIZE": str(world_size),
-        "RANK": str(node.rank),
+        **rank_environment(at),
         "LOCAL_RANK": "0",
         "NODE_INDEX": str(node.rank),
-        "MASTER_ADDR": NODES[0].name,
-        "MASTER_PORT": str(MASTER_PORT),
-        "DIST_URL": f"tcp://{NODES[0].name}:{MASTER_PORT}",
+        "DIST_URL": f"tcp://{at.host}:{at.port}",
     }
 
 

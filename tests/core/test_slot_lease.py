@@ -54,6 +54,13 @@ def test_nobody_takes_a_slot_whose_holder_lives(run, alive):
     assert claim_slot(run, [2], {**alive, "token": "def"}, FastClock(), 5.0) is None
 
 
+def test_each_rank_of_an_attempt_holds_one_slot(run, alive):
+    ranks = [{**alive, "rank": rank} for rank in (0, 1)]
+    assert claim_slot(run, [0], ranks[0], FastClock(), 0.0)
+    assert claim_slot(run, [1], ranks[1], FastClock(), 0.0)
+    assert claim_slot(run, [2], ranks[1], FastClock(), 0.0) is None
+
+
 def test_a_slot_that_was_given_back_is_claimed_with_the_next_term(run, alive):
     claim_slot(run, [0], alive, FastClock(), 0.0).release("wall time")
     again = claim_slot(run, [0], alive, FastClock(), 0.0)

@@ -10,9 +10,10 @@ from pathlib import Path
 import torch
 
 from Daddy.core.entry_point import run_entry
+from Daddy.core.rank_address import read_rank
 from Daddy.learning.adam import FlatAdam
 from Daddy.learning.cartpole import CartPole
-from Daddy.learning.ddp import GlooGroup, read_rank
+from Daddy.learning.ddp import GlooGroup
 from Daddy.learning.policy import make_policy
 from Daddy.learning.ppo import PpoUpdater
 from Daddy.learning.rollout_buffer import Minibatch

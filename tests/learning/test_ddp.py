@@ -6,7 +6,8 @@ import signal
 import socket
 import subprocess
 import sys
-from dataclasses import fields
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -14,11 +15,13 @@ import pytest
 import torch
 
 from Daddy import train_slim
+from Daddy.core.clock import SystemClock
 from Daddy.core.entry_point import run_entry
-from Daddy.core.errors import ConfigError, ExitCode, NetworkError
+from Daddy.core.errors import ExitCode, NetworkError
+from Daddy.core.rank_address import RankAddress
 from Daddy.core.run_paths import RunPaths
 from Daddy.learning.checkpoint import load_newest
-from Daddy.learning.ddp import GlooGroup, RankAddress, read_rank
+from Daddy.learning.ddp import GlooGroup, Rendezvous
 from Daddy.learning.rollout_buffer import Minibatch
 from tests.learning.ddp_rank import STEPS, Batches, minibatch, updater
 from tests.patience import PATIENCE_S, until
@@ -114,13 +117,20 @@ def test_a_rank_that_comes_alone_gives_up_at_its_deadline():
         GlooGroup(RankAddress(1, 2, port=free_port()), timeout_s=1.0)
 
 
-def test_ranks_are_read_from_the_standard_variables():
-    assert read_rank({}) is None
-    assert read_rank({"WORLD_SIZE": "1", "RANK": "0"}) is None
-    assert read_rank({"WORLD_SIZE": "2", "RANK": "1"}) == RankAddress(1, 2, "127.0.0.1", 29500)
-    for wrong in ({"WORLD_SIZE": "2"}, {"WORLD_SIZE": "2", "RANK": "2"}, {"WORLD_SIZE": "x"}):
-        with pytest.raises(ConfigError, match="and not a number"):
-            read_rank(wrong)
+def test_ranks_without_a_port_meet_by_the_file_of_their_own_start(tmp_path):
+    path, clock, said = tmp_path / "rendezvous.json", SystemClock(), []
+    meetings = [Rendezvous(path, start, clock, said.append) for start in ("before", "now")]
+    at = RankAddress(0, 2, port=0)
+    with socket.create_server(("127.0.0.1", 0)) as before:
+        meetings[0].publish(at, before)
+    with pytest.raises(NetworkError, match=r"rank 1 of 2 waited 0.5 s for rank 0's address"):
+        meetings[1].wait(replace(at, rank=1), 0.5)
+    with ThreadPoolExecutor() as pool:
+        ranks = [replace(at, rank=rank) for rank in (1, 0)]
+        groups = list(pool.map(lambda each: GlooGroup(each, meeting=meetings[1]), ranks))
+        tensors = [torch.tensor([float(each.rank)]) for each in groups]
+        list(pool.map(lambda each: each[0].average(each[1]), zip(groups, tensors, strict=True)))
+    assert tensors == [torch.tensor([0.5])] * 2
 
 
 def test_two_learners_of_which_one_is_asked_to_stop_end_with_the_weights_of_one(tmp_path):

@@ -21,7 +21,8 @@ from Daddy.core.errors import (
 )
 from Daddy.core.event_log import EventWriter
 from Daddy.core.load_config import load_config
-from Daddy.search.local_executor import Follower, LocalExecutor, Ranks
+from Daddy.core.rank_address import RankAddress
+from Daddy.search.local_executor import Follower, LocalExecutor
 from Daddy.search.search_space import Range
 from Daddy.search.study import Study, read_study
 from Daddy.search.study_plan import StudyPlan
@@ -358,10 +359,10 @@ ATTEMPT = '{"size": 2, "attempts": {"test.r.1.1": {"run_id": %s, "port": 1, "fol
     ],
 )
 def test_a_damaged_file_of_another_rank_counts_as_unchanged(tmp_path, text):
-    paths, ranks = sweep_paths(tmp_path, "test"), Ranks(size=2)
+    paths, ranks = sweep_paths(tmp_path, "test"), RankAddress(0, 2)
     paths.driver.parent.mkdir(parents=True)
     paths.driver.write_text('{"beat": 1, "size": 3, "attempts": {}, "ended": true}')
-    follower = Follower(paths, ranks, 1, "mine", {}, DamagingClock(paths.driver, text))
+    follower = Follower(paths, RankAddress(1, 2), "mine", {}, DamagingClock(paths.driver, text))
     with pytest.raises(NetworkError, match="rank 0 has not been heard of"):
         follower.follow(lambda: None)
     driver = LocalExecutor(paths, ranks, {}, DamagingClock(paths.rank_file(1), text))
