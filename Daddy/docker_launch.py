@@ -59,7 +59,6 @@ def make_parser() -> ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True)
     add_node_flags(commands.add_parser("start", help="start the nodes, and wait until they work"))
     sweep = commands.add_parser("sweep", help="run a sweep, on one node or both", epilog=WORDS_HELP)
-    sweep.add_argument("--nodes", type=whole_number(1, len(RANKS)), default=1, help="nodes (1)")
     add_sweep_flags(sweep)
     commands.add_parser("status", help="print the state of each node")
     run = commands.add_parser("run", help="run a command on the master, or on both nodes")
@@ -171,9 +170,11 @@ def _sweep(args: argparse.Namespace, clock: Clock) -> int:
     given = parse_words(args.words, WORKLOADS)
     argv = [sys.executable, "-m", "Daddy.sweep_node", "--run-dir", str(args.run_dir)]
     if args.backend == "slurm":
-        if args.nodes > 1:
-            raise UsageError("--nodes 2 with --backend slurm: a job trains alone", "leave one out")
         return run_interactive([*argv, *args.words, *option_argv(args, add_sweep_flags)])
+    if args.nodes > len(RANKS):
+        raise UsageError(
+            f"--nodes {args.nodes}: this machine has {len(RANKS)}", "add --backend slurm"
+        )
     if args.wandb == "online":
         raise UsageError(
             "--wandb online: nodes have no key and reach no network",

@@ -1,7 +1,8 @@
 """Entry: runs a sweep as rank 0, or follows it as another rank.
 
 The same command runs on each node, with WORLD_SIZE and RANK set as torchrun does. Rank 0 drives the
-sweep, the others follow it through the sweep's folder.
+sweep, the others follow it through the sweep's folder. With Slurm it runs once, and srun starts the
+ranks in each trial's job.
 """
 
 from __future__ import annotations
@@ -87,8 +88,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _check_backend(args: Namespace, at: RankAddress) -> None:
     if args.backend == "slurm" and at.size > 1:
         raise UsageError(
-            f"--backend slurm with WORLD_SIZE={at.size}: a job trains alone",
-            "unset WORLD_SIZE, or leave out --backend slurm",
+            f"--backend slurm with WORLD_SIZE={at.size}: Slurm starts the ranks in each job",
+            f"unset WORLD_SIZE, and type --nodes {at.size} on one node",
+        )
+    if args.backend == "local" and args.nodes not in (1, at.size):
+        raise UsageError(
+            f"--nodes {args.nodes} with WORLD_SIZE={at.size}",
+            f"start the same command on each node, with RANK and WORLD_SIZE={args.nodes}; "
+            "or add --backend slurm",
         )
     if args.backend == "local" and args.sbatch:
         raise UsageError("--sbatch is for jobs", "add --backend slurm")
@@ -132,9 +139,9 @@ def _open_executor(
         return LocalExecutor(paths, at, os.environ, SystemClock()), common
     from Daddy.search.slurm_executor import SlurmExecutor, with_job_settings
 
-    config = with_job_settings(common, args.sbatch, os.environ)
-    jobs = SlurmExecutor(paths, config, args.sbatch, args.jobs, os.environ, SystemClock())
-    return jobs, config
+    config = with_job_settings(common, args.sbatch, args.nodes, os.environ)
+    most = (args.jobs, args.nodes)
+    return SlurmExecutor(paths, config, args.sbatch, *most, os.environ, SystemClock()), config
 
 
 def _plan(args: Namespace, request: SweepRequest, recorded: StudyPlan | None) -> StudyPlan:

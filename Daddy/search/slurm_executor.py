@@ -1,4 +1,4 @@
-"""Adapter for Slurm: runs attempts of trials as jobs, one job for each attempt.
+"""Adapter for Slurm: runs attempts of trials as jobs, one job for each attempt on all its ranks.
 
 1. A job's name and comment hold the sweep's mark and a token, which is computed from the sweep and
    the attempt's name. So a driver that was killed, between sbatch and its answer too, leaves jobs
@@ -18,7 +18,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from Daddy.cluster.orchestrator.control_files import read_identity, read_intent
 from Daddy.cluster.orchestrator.controller_lease import current_holder
@@ -43,7 +42,7 @@ from Daddy.core.run_paths import RunPaths
 from Daddy.core.settings import OWN_OPTIONS, Config
 from Daddy.core.stop_conditions import drain_margin
 from Daddy.search.local_executor import TrialAttempt, learner_argv
-from Daddy.search.slurm_rules import SWEEP, find_job_refusal, read_exit_code
+from Daddy.search.slurm_rules import SWEEP, find_job_refusal, read_exit_codes
 from Daddy.search.sweep_files import SweepPaths, read_sweep
 from Daddy.search.trial_log import TrialLog
 
@@ -57,12 +56,17 @@ RETRY_S = 30.0
 """Seconds until a submission that the site refused for now is tried again."""
 
 
-def with_job_settings(base: Config, words: Sequence[str], environ: Mapping[str, str]) -> Config:
+def with_job_settings(
+    base: Config, words: Sequence[str], nodes: int, environ: Mapping[str, str]
+) -> Config:
     """Return the configuration with what SBATCH_ variables and ``time=`` of `words` set.
 
-    The learner has to know its job's time limit. ConfigError.
+    The learner has to know its job's time limit. GPUs of a job on several nodes are counted for
+    each of them. ConfigError.
     """
     values, _ = read_shell_settings(base.slurm, environ)
+    if nodes > 1 and base.slurm.gpu_option == "gpus":
+        values["slurm.gpu_option"] = "gpus-per-node"
     if limit := job_options(words).get("time"):
         values["slurm.time_limit"] = limit
     return with_values(base, values, "--sbatch and the SBATCH_ variables") if values else base
@@ -78,7 +82,7 @@ def job_options(words: Sequence[str]) -> dict[str, str]:
         raise ConfigError(f"--sbatch {bad[0]} has no value", "write it as mem=8G, for example")
     options = {name.replace("_", "-"): value for name, _, value in parts}
     for name in options.keys() - {"time"}:
-        if any(own.startswith(name) for own in OWN_OPTIONS):
+        if any(own.startswith(name) for own in (*OWN_OPTIONS, "ntasks-per-node")):
             raise ConfigError(f"--sbatch {name} belongs to the sweep", "leave it out")
     return options
 
@@ -98,7 +102,7 @@ class _Job:
 
 
 class SlurmExecutor:
-    """Runs attempts as jobs, at most `jobs` of them at once."""
+    """Runs attempts as jobs, at most `jobs` of them at once, each with a rank on `nodes` nodes."""
 
     def __init__(
         self,
@@ -106,6 +110,7 @@ class SlurmExecutor:
         config: Config,
         words: Sequence[str],
         jobs: int,
+        nodes: int,
         environ: Mapping[str, str],
         clock: Clock,
     ) -> None:
@@ -117,7 +122,7 @@ class SlurmExecutor:
             )
         given = {**slurm_request(config), **job_options(words)}
         self._request = {name: value for name, value in given.items() if value and name != "time"}
-        self._paths, self._config, self._most = paths, config, jobs
+        self._paths, self._config, self._most, self._nodes = paths, config, jobs, nodes
         self._environ, self._clock = environ, clock
         self._jobs: dict[str, _Job] = {}
         self._waiting: dict[str, TrialAttempt] = {}
@@ -207,7 +212,7 @@ class SlurmExecutor:
             elif found or self._has_vanished(job):
                 del self._jobs[name]
                 self._gone.add(job.token)
-                self._ended[name] = {0: read_exit_code(*self._find_end(job, found))}
+                self._ended[name] = self._find_end(job, found)
         for attempt in list(self._waiting.values()):
             self._start_or_wait(attempt)
 
@@ -231,19 +236,17 @@ class SlurmExecutor:
         """Return True if a job that a complete listing lacks is gone."""
         now = self._clock.monotonic()
         job.absent_since = now if job.absent_since is None else job.absent_since
-        ended = _read_goodbye(job.attempt.folder).get("token") == job.token
+        ended = bool(_read_goodbyes(job.attempt.folder, job.token))
         return ended or now - job.absent_since >= ABSENT_S
 
-    def _find_end(self, job: _Job, found: QueueJob | None) -> tuple[object, QueueJob | None]:
-        """Return the exit code of the learner's goodbye, and the ended job as Slurm lists it."""
-        goodbye = _read_goodbye(job.attempt.folder)
-        if goodbye.get("token") == job.token:
-            return goodbye.get("exit_code"), found
-        if found is None and job.job_id is not None:
+    def _find_end(self, job: _Job, found: QueueJob | None) -> dict[int, int | None]:
+        """Return the exit codes of the ranks of a job that ended, or that Slurm lists no more."""
+        goodbyes = _read_goodbyes(job.attempt.folder, job.token)
+        if len(goodbyes) < self._nodes and found is None and job.job_id is not None:
             found = next(
                 iter(self._scheduler.read_ended_jobs([JobRef(job.job_id, job.token)])), None
             )
-        return None, found
+        return read_exit_codes(goodbyes, self._nodes, found)
 
     def _start_or_wait(self, attempt: TrialAttempt) -> None:
         """Follow, submit, or leave waiting."""
@@ -256,32 +259,33 @@ class SlurmExecutor:
         if living:
             self._print(f"{attempt.run_id}: goes on in job {living[0].job_id}")
             self._follow(attempt, living[0].token, living[0].job_id)
-        elif (code := self._read_unseen_end(attempt, tokens)) is not None:
+        elif codes := self._read_unseen_end(attempt, tokens, jobs):
             del self._waiting[attempt.name]
             self._started.add(attempt.run_id)
-            self._ended[attempt.name] = {0: code}
+            self._ended[attempt.name] = codes
         elif reason := self._find_refusal():
             if not self._wait_printed:
                 self._print(f"{attempt.run_id}: waits: {reason}")
             self._wait_printed = True
         else:
             gone = {job.token for job in known} | self._gone.intersection(tokens)
-            end_slot(attempt.folder, gone)
+            end_slots(attempt.folder, self._nodes, gone)
             self._submit(attempt, tokens[0])
 
-    def _read_unseen_end(self, attempt: TrialAttempt, tokens: Sequence[str]) -> int | None:
-        """Return the exit code of a job that ended while no driver looked; None to go on.
+    def _read_unseen_end(
+        self, attempt: TrialAttempt, tokens: Sequence[str], jobs: Mapping[str, QueueJob]
+    ) -> dict[int, int | None]:
+        """Return the exit codes of a job that ended while no driver looked; {} to go on.
 
         A driver before us that judged it has written its verdict to the journal, unless it was cut
         off.
         """
         if attempt.run_id in self._started:
-            return None
-        goodbye = _read_goodbye(attempt.folder)
-        code = goodbye.get("exit_code")
-        cut_off = (ExitCode.DRAINED, ExitCode.NOT_NEEDED)
-        ours = goodbye.get("token") in tokens
-        return code if ours and isinstance(code, int) and code not in cut_off else None
+            return {}
+        newest = ((token, _read_goodbyes(attempt.folder, token)) for token in tokens)
+        token, goodbyes = next((each for each in newest if each[1]), ("", {}))
+        codes = read_exit_codes(goodbyes, self._nodes, jobs.get(token)) if goodbyes else {}
+        return {} if ExitCode.DRAINED in codes.values() else codes
 
     def _find_refusal(self) -> str:
         """Return the reason for which no job can be submitted now, "" if one can."""
@@ -340,6 +344,7 @@ class SlurmExecutor:
             setup=tuple(self._config.slurm.setup),
             export=tuple(self._config.slurm.export),
             request=self._request,
+            nodes=self._nodes,
         )
 
 
@@ -361,16 +366,19 @@ def _number(attempt: TrialAttempt) -> int:
     return int(attempt.name.rpartition(".")[2])
 
 
-def _read_goodbye(folder: Path) -> Mapping[str, Any]:
-    """Return the data of the last goodbye of rank 0, {} if it wrote none."""
+def _read_goodbyes(folder: Path, token: str) -> dict[int, int]:
+    """Return the exit code of each rank that said goodbye in the attempt with this token."""
     log = TrialLog(folder)
     log.read()
-    return log.goodbyes.get(0, {})
+    ours = {rank: data for rank, data in log.goodbyes.items() if data.get("token") == token}
+    codes = {rank: data.get("exit_code") for rank, data in ours.items()}
+    return {rank: code for rank, code in codes.items() if isinstance(code, int)}
 
 
-def end_slot(folder: Path, gone: set[str]) -> None:
-    """End the slot's term of a job that the scheduler lists as ended."""
-    lease = RunPaths(folder).slot(0).lease
-    view = read_lease(lease)
-    if view and view.ended is None and view.holder.get("token") in gone:
-        end_term(lease, view.term, "the scheduler has ended its job")
+def end_slots(folder: Path, nodes: int, gone: set[str]) -> None:
+    """End the terms of a job that the scheduler lists as ended, in the slots of its ranks."""
+    for rank in range(nodes):
+        lease = RunPaths(folder).slot(rank).lease
+        view = read_lease(lease)
+        if view and view.ended is None and view.holder.get("token") in gone:
+            end_term(lease, view.term, "the scheduler has ended its job")

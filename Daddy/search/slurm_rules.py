@@ -59,14 +59,20 @@ def is_controllers(job: QueueJob) -> bool:
     return bool(job.run_id) and not job.run_id.startswith(SWEEP)
 
 
-def read_exit_code(learner_code: object, job: QueueJob | None) -> int:
-    """Return the exit code of a sweep's job; `learner_code`: in its last event, or None.
+def read_exit_codes(
+    goodbyes: Mapping[int, int], ranks: int, job: QueueJob | None
+) -> dict[int, int | None]:
+    """Return the exit code of each rank of a sweep's job; `goodbyes`: those in their last events.
 
-    A job that Slurm ended, or that nobody knows (None), counts as drained, since its trial goes on
-    from the checkpoint; so does one that found its trial in the hands of an earlier job.
+    A rank without one has Slurm's, or was lost (None) if another rank has one. A job that Slurm
+    ended, or that nobody knows (None), counts as drained, since its trial goes on from the
+    checkpoint; so does one that found its trial in the hands of an earlier job.
     """
-    code = learner_code if isinstance(learner_code, int) else job.exit_code if job else None
-    ended = job is not None and job.slurm_state.startswith(_ENDED_BY_SLURM)
-    if code is None or code == ExitCode.NOT_NEEDED or (ended and not isinstance(learner_code, int)):
-        return int(ExitCode.DRAINED)
-    return code
+    slurms = job.exit_code if job else None
+    if slurms is None or (job and job.slurm_state.startswith(_ENDED_BY_SLURM)):
+        slurms = int(ExitCode.DRAINED)
+    elif goodbyes and slurms:  # it is the worst one of all ranks
+        slurms = None
+    codes = {rank: goodbyes.get(rank, slurms) for rank in range(ranks)}
+    early = ExitCode.NOT_NEEDED
+    return {rank: ExitCode.DRAINED if code == early else code for rank, code in codes.items()}

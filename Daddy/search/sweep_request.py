@@ -47,6 +47,8 @@ def add_sweep_flags(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("words", nargs="*", metavar="NAME=VALUE", help="words as below")
     add("--max-rollouts", type=whole_number(0), default=10, help="trials, 0: no end (10)")
+    nodes = "nodes that train each trial together (1)"
+    add("--nodes", type=whole_number(1, 64), default=1, help=nodes)
     add("--jobs", type=whole_number(1, 64), default=1, help="trials, or Slurm jobs, at once (1)")
     backend = "run trials here, or as Slurm jobs (local)"
     add("--backend", choices=("local", "slurm"), default="local", help=backend)

@@ -68,8 +68,7 @@ def judge_attempt(
         return Verdict("cut off", f"the disk is full: {full_disk}", fatal=True)
     if ExitCode.DO_NOT_RESTART in codes:
         return Verdict("failed", f"diverged: {_first_reason(exit_codes, reasons)}", repeat=True)
-    drained = exit_codes[0] == ExitCode.DRAINED  # others may take its end for an error
-    if stopped or drained or codes <= _ENDED_WELL:
+    if stopped or ExitCode.DRAINED in codes:  # other ranks may take its end for an error
         if attempts < MOST_ATTEMPTS:
             return Verdict("cut off", "it continues from its checkpoint")
         return Verdict("failed", f"cut off {attempts} times")

@@ -62,6 +62,15 @@ def test_the_whole_script() -> None:
     assert render_job_script(spec()) == EXPECTED
 
 
+def test_on_several_nodes_srun_starts_a_rank_on_each() -> None:
+    text = render_job_script(spec(nodes=2))
+    assert "#SBATCH --nodes=2\n#SBATCH --ntasks=2\n#SBATCH --ntasks-per-node=1\n" in text
+    assert (
+        "\nexec srun --label --export=ALL --kill-on-bad-exit=0 --wait=30 --cpus-per-task=8 "
+        "/opt/venv/bin/python -m Daddy.train_slim --attempt 0123456789ab\n"
+    ) in text
+
+
 def test_the_sites_own_lines_come_first_and_ours_win() -> None:
     text = render_job_script(spec(setup=("module load cuda", "export PYTHONPATH=/modules")))
     assert text.index("module load cuda") < text.index("export PYTHONPATH='/runs")

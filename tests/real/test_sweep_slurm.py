@@ -1,5 +1,6 @@
 """Sweeps on a real Slurm cluster: jobs outlive their driver, and trials outlive their jobs."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -7,8 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
 
+from Daddy.core.errors import ExitCode
 from Daddy.core.event_log import read_events
+from Daddy.core.lease import read_lease
+from Daddy.core.run_paths import RunPaths
+from Daddy.learning.checkpoint import load_newest
 from tests.patience import PATIENCE_S, until
 from tests.real.conftest import CHECKOUT, Cluster
 
@@ -29,7 +35,7 @@ class SweepOwner:
 
     def type(self, steps: int, *words: str) -> "subprocess.Popen[bytes]":
         argv = [sys.executable, "-m", "Daddy.sweep_node", "run=test"]
-        argv += [f"trainer.total_timesteps={steps}", "--backend", "slurm", *words]
+        argv += [f"trainer.total_timesteps={steps}", *words, "--backend", "slurm"]
         with self.log.open("wb") as out:
             self.driver = subprocess.Popen(
                 argv, cwd=self.folder, env=self.env, stdout=out, stderr=subprocess.STDOUT
@@ -63,6 +69,12 @@ class SweepOwner:
         """Return the step of each event about a trial's episodes."""
         events = read_events(self.root / "trials" / trial / "events")
         return [event["step"] for event in events if event["data"].get("result") == "episodes"]
+
+    def states(self, trial: RunPaths, rank: int) -> list[str]:
+        """Return the states of a trial's rank."""
+        events = read_events(trial.events)
+        ours = [event["data"] for event in events if event["source"]["id"] == f"slot-{rank}"]
+        return [data["state"] for data in ours if "state" in data]
 
 
 @pytest.fixture
@@ -124,3 +136,25 @@ def test_a_trial_goes_on_after_its_job_and_its_driver_were_ended(
     assert owner.ends() == 0, owner.told
     assert len(owner.jobs()) == 3
     assert len(set(owner.steps())) == len(owner.steps()), "no step was trained twice"
+
+
+def test_a_trial_trains_on_two_nodes_and_fails_when_one_rank_is_killed(owner: SweepOwner) -> None:
+    words = ("training.horizon=64", "--nodes", "2", "--max-rollouts", "2")
+    driver = owner.type(4000, *words)
+    killed, trained = (RunPaths(owner.root / "trials" / f"00000{trial}") for trial in (1, 2))
+    until(lambda: driver.poll() is not None or "first_update" in owner.states(killed, 1), 60)
+    holders = [read_lease(killed.slot(rank).lease) for rank in (0, 1)]
+    assert all(holders)
+    first, second = (holder.holder for holder in holders if holder)
+    assert first["token"] == second["token"]
+    os.kill(int(str(second["pid"])), signal.SIGKILL)
+    assert owner.ends() == ExitCode.PARTLY_FAILED, owner.told
+    assert "test.r.1: FAILED: rank 1: it was lost (rank 0 of 2 waited" in owner.told
+    assert "test.r.2: rollout completed" in owner.told
+    assert len(owner.jobs()) == 2, "a job has both ranks"
+    assert [owner.states(trained, rank)[-1] for rank in (0, 1)] == ["goodbye"] * 2
+    found = (load_newest(trained.slot(rank).checkpoints) for rank in (0, 1))
+    weights, others = (each.checkpoint.tensors for each in found if each)
+    learnt = [name for name in weights if name.startswith("policy.")]
+    assert learnt
+    assert all(torch.equal(weights[name], others[name]) for name in learnt)

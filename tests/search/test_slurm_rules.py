@@ -16,8 +16,8 @@ from Daddy.core.errors import ConfigError, ExitCode, SchedulerError
 from Daddy.core.lease import Lease, read_lease
 from Daddy.core.run_paths import RunPaths
 from Daddy.core.settings import Config
-from Daddy.search.slurm_executor import SlurmExecutor, end_slot, with_job_settings
-from Daddy.search.slurm_rules import find_job_refusal, read_exit_code
+from Daddy.search.slurm_executor import SlurmExecutor, end_slots, with_job_settings
+from Daddy.search.slurm_rules import find_job_refusal, read_exit_codes
 from Daddy.search.sweep_files import SweepPaths
 
 FOUR = SiteLimits(max_running=4)
@@ -93,33 +93,58 @@ def test_a_job_that_slurm_ended_is_continued(
     said: int | None, state: str, code: int, expected: int
 ) -> None:
     ended = job(1, state=JobState.ENDED, slurm_state=state, exit_code=code)
-    assert read_exit_code(said, ended) == expected
+    goodbyes = {} if said is None else {0: said}
+    assert read_exit_codes(goodbyes, 1, ended) == {0: expected}
 
 
 def test_a_job_of_which_nobody_knows_is_continued() -> None:
-    assert read_exit_code(None, None) == ExitCode.DRAINED
+    assert read_exit_codes({}, 1, None) == {0: ExitCode.DRAINED}
+
+
+@pytest.mark.parametrize(
+    ("goodbyes", "state", "code", "expected"),
+    [
+        ({0: 8}, "FAILED", 9, {0: 8, 1: None}),
+        ({}, "FAILED", 127, {0: 127, 1: 127}),
+        ({0: 8}, "NODE_FAIL", 8, {0: 8, 1: ExitCode.DRAINED}),
+        ({0: 0}, "COMPLETED", 0, {0: 0, 1: 0}),
+    ],
+)
+def test_a_rank_without_a_goodbye_was_lost_unless_slurm_knows_more(
+    goodbyes: dict[int, int], state: str, code: int, expected: dict[int, int | None]
+) -> None:
+    ended = job(1, state=JobState.ENDED, slurm_state=state, exit_code=code)
+    assert read_exit_codes(goodbyes, 2, ended) == expected
 
 
 def test_the_learner_knows_the_time_limit_of_its_job() -> None:
-    config = with_job_settings(Config(), ["time=0:30:00"], {"SBATCH_PARTITION": "short"})
+    config = with_job_settings(Config(), ["time=0:30:00"], 1, {"SBATCH_PARTITION": "short"})
     assert (config.slurm.time_limit, config.slurm.partition) == ("0:30:00", "short")
     with pytest.raises(ConfigError, match="--sbatch mem has no value"):
-        with_job_settings(Config(), ["mem"], {})
-    with pytest.raises(ConfigError, match="--sbatch job-name belongs to the sweep"):
-        with_job_settings(Config(), ["job_name=mine"], {})
+        with_job_settings(Config(), ["mem"], 1, {})
+    for name in ("job-name", "ntasks"):
+        with pytest.raises(ConfigError, match=f"--sbatch {name} belongs to the sweep"):
+            with_job_settings(Config(), [f"{name}=2"], 1, {})
+
+
+def test_gpus_are_counted_for_each_node_of_a_job() -> None:
+    config = Config.model_validate({"slurm": {"gpu_option": "gpus"}})
+    assert with_job_settings(config, [], 1, {}).slurm.gpu_option == "gpus"
+    assert with_job_settings(config, [], 2, {}).slurm.gpu_option == "gpus-per-node"
 
 
 def test_without_slurm_the_sweep_does_not_begin(tmp_path: Path) -> None:
     with pytest.raises(SchedulerError, match="no sbatch"):
-        SlurmExecutor(SweepPaths(tmp_path), Config(), [], 1, {"PATH": ""}, SystemClock())
+        SlurmExecutor(SweepPaths(tmp_path), Config(), [], 1, 1, {"PATH": ""}, SystemClock())
 
 
-def test_the_slot_of_a_job_that_slurm_has_ended_is_free(tmp_path: Path) -> None:
-    slot = RunPaths(tmp_path).slot(0).lease
-    assert Lease.acquire(slot, {"host": "n1", "token": "of a lost job"})
-    end_slot(tmp_path, {"of another job"})
-    view = read_lease(slot)
+def test_the_slots_of_a_job_that_slurm_has_ended_are_free(tmp_path: Path) -> None:
+    slots = [RunPaths(tmp_path).slot(rank).lease for rank in (0, 1)]
+    for slot in slots:
+        assert Lease.acquire(slot, {"host": "n1", "token": "of a lost job"})
+    end_slots(tmp_path, 2, {"of another job"})
+    view = read_lease(slots[0])
     assert view
     assert view.ended is None
-    end_slot(tmp_path, {"of a lost job"})
-    assert Lease.acquire(slot, {"host": "n2"})
+    end_slots(tmp_path, 2, {"of a lost job"})
+    assert all(Lease.acquire(slot, {"host": "n2"}) for slot in slots)

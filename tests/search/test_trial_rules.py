@@ -60,7 +60,9 @@ def test_a_rank_that_drained_after_rank_0_was_done_cuts_the_attempt_off():
     assert judge(0, 10).outcome == "cut off"
 
 
-@pytest.mark.parametrize("end", [{"exit_codes": (10, 8)}, {"exit_codes": (10,)}])
+@pytest.mark.parametrize(
+    "end", [{"exit_codes": (10, 8)}, {"exit_codes": (8, 10)}, {"exit_codes": (10,)}]
+)
 def test_an_attempt_that_was_drained_is_cut_off(end):
     assert judge(*end["exit_codes"]).outcome == "cut off"
 

@@ -38,6 +38,8 @@ class JobSpec:
     """The site's shell lines, run before the program (Slurm only)."""
     request: Mapping[str, str | int] = field(default_factory=dict)
     """Options of sbatch, by long name."""
+    nodes: int = 1
+    """Nodes of the job; srun starts the program on each of several (Slurm only)."""
     export: tuple[str, ...] = ()
     """Names of further variables that the job takes over from the submitting shell (Slurm only)."""
 

@@ -1,7 +1,8 @@
 """Adapter for submitit's renderer of job scripts, which orders and quotes the ``#SBATCH`` lines.
 
 submitit's requeueing, pickles and ``srun`` are not used. The script's last line is ``exec``, so
-that the learner is the batch process: a shell would not pass SIGUSR1 and SIGTERM on to it. Output
+that the learner is the batch process: a shell would not pass SIGUSR1 and SIGTERM on to it. On
+several nodes ``srun`` is; it passes SIGUSR1 on, and SIGTERM reaches the ranks from Slurm. Output
 files are opened for appending, in case the site requeues the job. The renderer is a private
 function of submitit and called only in :func:`render_job_script`, whose output is tested.
 """
@@ -21,6 +22,9 @@ _ASK_END = (
 )
 """Sets the job's end time; Slurm 22.05 does not, so the job runs squeue once."""
 
+_LAST_RANK_S = 30
+"""Seconds from the first rank's end until Slurm ends the others, which may write a checkpoint."""
+
 
 def render_job_script(spec: JobSpec) -> str:
     """Return the complete job script of ``spec`` for ``sbatch``."""
@@ -29,7 +33,7 @@ def render_job_script(spec: JobSpec) -> str:
     make: Callable[..., str] = slurm._make_sbatch_string  # noqa: SLF001 - no public function
     return str(
         make(
-            command="exec " + shlex.join(spec.argv),
+            command="exec " + shlex.join(spec.argv if spec.nodes == 1 else _srun_argv(spec)),
             folder=spec.logs,
             job_name=job_name(spec.run_id, spec.token),
             time=format_duration(spec.time_limit_s),
@@ -43,10 +47,23 @@ def render_job_script(spec: JobSpec) -> str:
     )
 
 
+def _srun_argv(spec: JobSpec) -> list[str]:
+    """Return the command line that runs the program on each node.
+
+    srun would take over sbatch's ``--export`` list, and not its ``--cpus-per-task``. A drained rank
+    has an exit code, which must not kill the others: they get a while after the first one's end.
+    """
+    cpus = spec.request.get("cpus-per-task")
+    argv = ["srun", "--label", "--export=ALL", "--kill-on-bad-exit=0", f"--wait={_LAST_RANK_S}"]
+    return [*argv, *([f"--cpus-per-task={cpus}"] if cpus else []), *spec.argv]
+
+
 def _parameters(spec: JobSpec) -> dict[str, object]:
+    tasks = {"nodes": spec.nodes, "ntasks": spec.nodes, "ntasks-per-node": 1}
     logs = str(spec.logs).replace("%", "%%")  # Slurm expands %j, %x and so on in the whole path
     return {
         **spec.request,
+        **(tasks if spec.nodes > 1 else {}),
         "chdir": spec.work_dir,
         "error": f"{logs}/slurm-%j.err",
         "export": ",".join(dict.fromkeys((*INHERITED, *spec.export))),
