@@ -75,11 +75,11 @@ def test_a_sweep_that_continues_takes_no_other_words():
 
 def test_a_sweep_on_nodes_gets_each_word_and_option_in_any_order():
     typed = shlex.split(
-        "--max-rollouts 2 run=a --jobs=3 --backend slurm --sbatch time=30 reward.badge=-1 --prune "
-        "--sbatch gres= --sampler tpe --objectives score --seed 0 --wandb offline "
-        "--space s.json --config c.json +hardware=cpu"
+        "--max-rollouts 2 run=a --nodes 2 --jobs=3 --backend slurm --sbatch time=30 "
+        "reward.badge=-1 --prune --sbatch gres= --sampler tpe --objectives score "
+        "--seed 0 --wandb offline --space s.json --config c.json +hardware=cpu"
     )
-    launched = docker_launch.make_parser().parse_args(["sweep", "--nodes", "2", *typed])
+    launched = docker_launch.make_parser().parse_args(["sweep", *typed])
     assert launched.words == ["run=a", "reward.badge=-1", "+hardware=cpu"]
     parse_node = sweep_node.make_parser().parse_args
     argv = [*launched.words, *option_argv(launched, add_sweep_flags)]
