@@ -7,8 +7,9 @@ from math import gcd
 from Daddy.core.errors import ConfigError
 from Daddy.core.settings import HyperparameterSettings
 
-_GPU_ROLLOUT = 65_536
-"""Steps per iteration of a GPU learner at most, if the configuration gives neither of the two."""
+_ROLLOUT, _GPU_ROLLOUT = 2_048, 65_536
+"""Steps per iteration of a CPU and of a GPU learner, if the configuration gives neither horizon nor
+rollout; an environment plays 64 at least."""
 
 _LARGEST_RATE = 1.0
 """Adam moves each weight by about the learning rate in a step, and weights are far below 1."""
@@ -76,7 +77,7 @@ def resolve_settings(training: HyperparameterSettings, device_type: str) -> PpoS
     given = {field.name: getattr(training, field.name) for field in fields(PpoSettings)}
     filled = {
         "horizon": training.horizon or _horizon(training, gpu=gpu),
-        "learning_rate": training.learning_rate or (3e-4 if gpu else 1e-3),
+        "learning_rate": training.learning_rate or (3e-4 if gpu else 2.3e-3),
     }
     settings = PpoSettings(**{**given, **filled})
     _refuse_impossible(settings)
@@ -110,13 +111,12 @@ def _refuse_impossible(settings: PpoSettings) -> None:
 
 
 def _horizon(training: HyperparameterSettings, *, gpu: bool) -> int:
-    """Return steps per environment: about `rollout` in all, or if unset 64 (GPU: 64 to 512)."""
+    """Return steps per environment: about `rollout` in all, or if unset 64 to 256 (GPU: 512)."""
     if training.rollout is not None:
         sequences = round(training.rollout / (training.num_envs * training.bptt))
         return max(1, sequences) * training.bptt
-    if not gpu:
-        return 64
-    steps = max(64, min(512, _GPU_ROLLOUT // training.num_envs))
+    most, rollout = (512, _GPU_ROLLOUT) if gpu else (256, _ROLLOUT)
+    steps = max(64, min(most, rollout // training.num_envs))
     return max(1, steps // training.bptt) * training.bptt  # else sequences would be shorter
 
 

@@ -95,17 +95,17 @@ class HyperparameterSettings(SettingsSection):
         le=MOST_UNITS,
         description="units of the game's LSTM (fixed once a run has begun); 0: no LSTM",
     )
-    update_epochs: int = Field(4, ge=1, le=1000, description="PPO epochs over a rollout")
+    update_epochs: int = Field(3, ge=1, le=1000, description="PPO epochs over a rollout")
     learning_rate: float | None = Field(None, gt=0, description="Adam learning rate")
     learning_rate_schedule: Literal["constant", "linear"] = Field(
         "constant", description="linear: falls to a tenth at total_steps"
     )
-    clip: float = Field(0.2, gt=0, description="PPO clip range of the probability ratio")
+    clip: float = Field(0.13, gt=0, description="PPO clip range of the probability ratio")
     value_clip: float = Field(0.0, ge=0, description="PPO clip range of values; 0: no clipping")
-    entropy: float = Field(0.01, ge=0, description="coefficient of the entropy bonus")
+    entropy: float = Field(0.0013, ge=0, description="coefficient of the entropy bonus")
     value_coefficient: float = Field(0.5, ge=0, description="coefficient of the value loss")
     gamma: float = Field(0.99, gt=0, le=1, description="discount factor")
-    gae_lambda: float = Field(0.95, ge=0, le=1, description="lambda of GAE (advantages)")
+    gae_lambda: float = Field(0.97, ge=0, le=1, description="lambda of GAE (advantages)")
     max_grad_norm: float = Field(0.5, gt=0, description="norm to which gradients are clipped")
     normalise_rewards: bool = Field(
         True, description="divide rewards by the running standard deviation of returns"

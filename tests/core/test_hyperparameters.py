@@ -13,9 +13,10 @@ from Daddy.core.settings import TrainingSettings
 
 
 def test_the_profile_follows_the_device_unless_it_is_named():
-    assert resolve_settings(TrainingSettings(), "cpu").horizon == 64
+    assert resolve_settings(TrainingSettings(), "cpu").horizon == 256
+    assert resolve_settings(TrainingSettings(num_envs=64), "cpu").horizon == 64
     assert resolve_settings(TrainingSettings(), "cuda").horizon == 512
-    assert resolve_settings(TrainingSettings(profile="cpu"), "cuda").horizon == 64
+    assert resolve_settings(TrainingSettings(profile="cpu"), "cuda").horizon == 256
     assert resolve_settings(TrainingSettings(num_envs=512), "cuda").steps_per_iteration == 65_536
 
 
@@ -62,7 +63,7 @@ def test_a_gpus_horizon_is_a_multiple_of_the_sequences_for_any_number_of_environ
         ({"batch_size": 1}, "training.batch_size 1 gives minibatches of a single step"),
         ({"horizon": 3, "num_envs": 1, "batch_size": 2}, "batch_size 2 gives minibatches"),
         ({"horizon": 1, "num_envs": 1}, "batch_size 64 gives minibatches of a single step"),
-        ({"batch_size": 513}, "batch_size 513 is more than a rollout of 512 steps"),
+        ({"batch_size": 2049}, "batch_size 2049 is more than a rollout of 2048 steps"),
         ({"learning_rate": 10.0}, "training.learning_rate 10 is above 1"),
     ],
 )
