@@ -23,6 +23,7 @@ ADAPTERS = {
     "pygame": ["Daddy/streaming/viewer/pygame_window.py"],
     "PIL": ["Daddy/streaming/viewer/clip_writer.py", "scripts/*.py"],
     "torch": [
+        "Daddy/grpo/*.py",
         "Daddy/learning/*.py",
         "Daddy/weights/encoding/state_arithmetic.py",
         "Daddy/weights/encoding/state_codec.py",
@@ -40,10 +41,15 @@ ADAPTERS = {
         "scripts/examples/cartpole_task.py",
     ],
     "matplotlib": [
+        "Daddy/grpo/reward_plot.py",
         "Daddy/search/sweep_report_plot.py",
         "Daddy/weights/lineage_plot.py",
         "scripts/*.py",
     ],
+    "trl": ["Daddy/grpo/grpo_trainer.py"],
+    "datasets": ["Daddy/grpo/grpo_trainer.py"],
+    "transformers": ["Daddy/grpo/*.py"],
+    "tokenizers": ["Daddy/grpo/tiny_model.py"],
     "optuna": ["Daddy/search/study.py"],
     "wandb": ["Daddy/search/wandb_runs.py"],
     "daytona": ["Daddy/sandbox/daytona_backend.py"],

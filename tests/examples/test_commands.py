@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from Daddy import docker_launch, run_demo
+from Daddy import docker_launch, run_demo, train_codegen
 from Daddy.fanout.fanout_settings import settings_from
+from Daddy.grpo.grpo_settings import DECIDING, DeviceFacts, choose_settings
 from tests.components import program
 from tests.patience import PATIENCE_S
 
@@ -48,6 +49,10 @@ def test_a_line_means_what_the_document_says(row: dict[str, Any]) -> None:
     words = shlex.split(row["line"])
     if words[0] == "./devops/docker_launch.py":
         meant = vars(docker_launch.make_parser().parse_args(words[1:]))
+    elif "train.py" in words:  # on a machine such as the document's
+        args = vars(train_codegen.make_parser({}).parse_args(words[words.index("train.py") + 1 :]))
+        given = {name: args[name] for name in DECIDING if args[name] is not None}
+        meant = choose_settings(DeviceFacts(gpu=True, vllm=True), given)[0].as_json()
     else:
         args = vars(run_demo.make_parser().parse_args(words[2:]))
         given = {name: args[name] for name in ("sandboxes", "episodes", "timesteps") if args[name]}

@@ -1,0 +1,142 @@
+"""The files of a training, and the reward that writes each graded completion into them."""
+
+import contextlib
+import fcntl
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from Daddy.codegen.grader import Grader
+from Daddy.codegen.judge import REFUSED, Grade
+from Daddy.core.atomic_files import append_line, write_atomic
+from Daddy.core.errors import ConfigError
+from Daddy.core.humanize import printable_line
+from Daddy.core.name_validation import new_token
+from Daddy.core.shared_weights_paths import PathBelow
+from Daddy.grpo.grpo_settings import Completion
+
+
+@dataclass(frozen=True, slots=True)
+class CodegenPaths:
+    """The folder of a training; the trained model lies in it, too."""
+
+    root: Path
+
+    settings = PathBelow("codegen.json")
+    metrics = PathBelow("metrics.jsonl")
+    completions = PathBelow("completions.jsonl")
+    errors = PathBelow("errors.log")
+    plot = PathBelow("rewards-plot.png")
+
+
+class RecordedRewards:
+    """Grades completions for a learner, and records those of a training."""
+
+    def __init__(self, grader: Grader, paths: CodegenPaths) -> None:
+        self._grader, self._paths = grader, paths
+        self.not_graded = 0
+
+    async def __call__(
+        self, names: Sequence[str], completions: Sequence[Completion], step: int
+    ) -> list[float | None]:
+        grades = await self.grade(names, completions, step)
+        rows = zip(names, completions, grades, strict=True)
+        lines = [json.dumps(_record(step, *row)) for row in rows]
+        append_line(self._paths.completions, "\n".join(lines))
+        for name, grade in zip(names, grades, strict=True):
+            if grade.reward is None:
+                self.not_graded += 1
+                append_line(self._paths.errors, f"step {step}, {name}: {grade.reason}")
+        return [grade.reward for grade in grades]
+
+    async def grade(
+        self, names: Sequence[str], completions: Sequence[Completion], step: int
+    ) -> list[Grade]:
+        """Return a grade for each completion; one without an end is refused.
+
+        Else the model learns to write on and on.
+        """
+        whole = [place for place, each in enumerate(completions) if has_end(each)]
+        graded = await self._grader.grade(
+            [names[place] for place in whole], [completions[place].text for place in whole], step
+        )
+        found = dict(zip(whole, graded, strict=True))
+        endless = Grade(REFUSED, "no end within the length limit")
+        return [found.get(place, endless) for place in range(len(completions))]
+
+
+def has_end(completion: Completion) -> bool:
+    """Tell that the model ended, or went on after the function: a line is not indented."""
+    return completion.ended or any(line[:1].strip() for line in completion.text.split("\n")[1:])
+
+
+def _record(step: int, name: str, completion: Completion, grade: Grade) -> dict[str, Any]:
+    return {
+        "step": step,
+        "task": name,
+        "code": completion.text,
+        "grade": grade.reward,
+        "reason": grade.reason,
+        "cases": grade.cases,
+        "seconds": round(grade.seconds, 4),
+        "mb": grade.peak_mb,
+    }
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """Return the JSON objects of a file's lines; a line that a crash cut is left out."""
+    found = []
+    if path.is_file():
+        for line in path.read_bytes().splitlines():
+            with contextlib.suppress(ValueError):
+                found.append(json.loads(line))
+    return found
+
+
+def forget_after(paths: CodegenPaths, step: int) -> None:
+    """Remove lines of steps after the checkpoint that is resumed: they come again."""
+    for path in (paths.metrics, paths.completions):
+        kept = [json.dumps(row) for row in read_lines(path) if row["step"] <= step]
+        write_atomic(path, ("\n".join(kept) + "\n" if kept else "").encode())
+
+
+def describe_step(paths: CodegenPaths, step: int) -> Iterator[str]:
+    """Give the best and the worst completion of a step (0: the last one), safe to print.
+
+    Raises ConfigError.
+    """
+    rows = read_lines(paths.completions)
+    step = step or max((row["step"] for row in rows), default=0)
+    graded = [row for row in rows if row["step"] == step and row["grade"] is not None]
+    if not graded:
+        raise ConfigError(f"{paths.completions} has no step {step}", "name another: --show STEP")
+    graded.sort(key=lambda row: float(row["grade"]))
+    for word, row in (("best", graded[-1]), ("worst", graded[0])):
+        yield f"step {step}, {word}: {row['task']}, reward {row['grade']:.2f}, {row['reason']}"
+        yield from (f"    {printable_line(line)}" for line in row["code"].split("\n"))
+
+
+def link_results(link: Path, root: Path) -> None:
+    """Let `link` lead to a run's folder. Raises ConfigError if it is no link."""
+    if link.exists() and not link.is_symlink():
+        raise ConfigError(f"{link} is not a link to a run", "move it away, then repeat this")
+    temp = link.with_name(f".tmp-{new_token()}")
+    temp.symlink_to(root)
+    temp.replace(link)
+
+
+@contextlib.contextmanager
+def hold_training(paths: CodegenPaths) -> Iterator[None]:
+    """Keep other processes from writing into the folder. Raises ConfigError if one does."""
+    with paths.settings.open("r+b") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise ConfigError(
+                f"another process trains in {paths.root}", "wait for its end, or stop it"
+            ) from error
+        except OSError:  # a file system without locks
+            pass
+        yield

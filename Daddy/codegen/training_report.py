@@ -1,0 +1,65 @@
+"""Pure. Describes the steps and the evaluations of trainings in lines for a person."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import fmean
+from typing import Any
+
+from Daddy.core.confidence_intervals import mean_interval, share_interval
+
+SAMPLES = 64
+"""Completions of a task in an evaluation, beside the greedy one."""
+ENDS = 8
+"""Steps at either end of a training that its gain compares."""
+GREEDY, HITS = "eval_greedy_pass_rate/", "eval_fully_correct/"
+"""Beginnings of an evaluation's metrics; the task's name follows."""
+
+Rows = Sequence[Mapping[str, Any]]
+
+
+def describe_step_metrics(row: Mapping[str, Any], steps: int) -> str:
+    """Return the line of a step."""
+    dropped = f", not graded {row['not_graded']:.0f}" if row["not_graded"] else ""
+    return (
+        f"step {row['step']:>{len(str(steps))}}/{steps}: reward {row['reward']:5.2f}, "
+        f"fully correct {row['fully_correct']:4.0%}{dropped}, {row['step_time']:.1f} s, sandboxes "
+        f"{row['sandbox_share']:.0%}"
+    )
+
+
+def describe_evaluations(rows: Rows) -> Iterator[str]:
+    """Give a line per task: before and after the training, on inputs of no step."""
+    before, after = (row for row in rows if "reward" not in row)
+    yield "on inputs of no step, before and after:"
+    for key in (key for key in before if key.startswith(GREEDY)):
+        task = key.removeprefix(GREEDY)
+        shares = [_percent(round(row[HITS + task] * SAMPLES)) for row in (before, after)]
+        yield (
+            f"  {task}: the greedy completion passes {before[key]:.0%}, then {after[key]:.0%}; "
+            f"fully correct {shares[0]}, then {shares[1]} of {SAMPLES} samples"
+        )
+
+
+def describe_gains(trainings: Sequence[Rows]) -> Iterator[str]:
+    """Give the means of the first and last steps; with several trainings, the gain's interval."""
+    for key, name in (("reward", "reward"), ("fully_correct", "fully correct")):
+        ends = [end_means(rows, key) for rows in trainings]
+        first, last = (fmean(column) for column in zip(*ends, strict=True))
+        gain = mean_interval([after - before for before, after in ends])
+        line = f"{name}: {first:.2f} in the first {ENDS} steps, {last:.2f} in the last"
+        if len(ends) > 1:
+            line += (
+                f"; gain {gain.middle:.2f} [{gain.low:.2f}, {gain.high:.2f}], "
+                f"95 % over {len(ends)} trainings"
+            )
+        yield line
+
+
+def end_means(rows: Rows, key: str) -> tuple[float, float]:
+    """Return the means of a metric over the first and over the last `ENDS` steps."""
+    values = [row[key] for row in rows if row.get(key) is not None]
+    return fmean(values[:ENDS]), fmean(values[-ENDS:])
+
+
+def _percent(hits: int) -> str:
+    share = share_interval(hits, SAMPLES)
+    return f"{share.middle:.0%} [{share.low:.0%}, {share.high:.0%}]"

