@@ -276,7 +276,8 @@ def _draw(paths: CodegenPaths, settings: GrpoSettings, trainings: Sequence[Rows]
     from Daddy.grpo.reward_plot import draw_rewards
 
     control = ", rewards shuffled" if settings.shuffle_rewards else ""
-    title = f"{printable_line(settings.model_name)}: reward by step{control}"
+    count = f", {len(trainings)} trainings" if len(trainings) > 1 else ""
+    title = f"{printable_line(settings.model_name)}: reward by step{count}{control}"
     for path in (paths.plot, PLOT):
         draw_rewards(path, title, trainings)
 

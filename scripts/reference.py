@@ -68,7 +68,7 @@ MEANINGS: dict[ExitCode, tuple[str, str]] = {
         "type the line that the message shows",
     ),
     ExitCode.PARTLY_FAILED: (
-        "the command is done, but some of its sandboxes or trials failed",
+        "the command is done, but some of its sandboxes, trials or grades failed",
         "read `errors.log`, `--resume` runs what is missing; `python -m Daddy.sweep_report`",
     ),
     ExitCode.PACKAGES_MISSING: (
