@@ -31,9 +31,9 @@ from Daddy.codegen.judge import PASSED
 from Daddy.codegen.tasks import CodeTask, load_tasks
 from Daddy.codegen.tiny_corpus import make_corpus
 from Daddy.codegen.training_report import (
+    COUNT,
     GREEDY,
     HITS,
-    SAMPLES,
     Rows,
     describe_evaluations,
     describe_gains,
@@ -66,6 +66,8 @@ RUNS, RESULTS = Path("runs"), Path("training_results")
 PLOT, ERRORS = Path("assets/rewards-plot.png"), Path("errors.log")
 CORPUS = 4000
 """Solutions with which the tiny model is warmed up."""
+SAMPLES, SLOW_SAMPLES = 64, 8
+"""Completions of a task in an evaluation: of the tiny model or on a GPU, and of others."""
 UNSEEN = 10**9
 """Step whose inputs an evaluation uses: no training takes so many."""
 
@@ -334,13 +336,15 @@ def _evaluate(
     setup: Setup, learner: Any, rewards: RecordedRewards, paths: CodegenPaths, step: int
 ) -> None:
     """Record how well the model does each task on inputs that no step uses."""
-    row: dict[str, Any] = {"step": step}
+    fast = setup.settings.gpu or setup.settings.model_name == TINY
+    count = SAMPLES if fast else SLOW_SAMPLES
+    row: dict[str, Any] = {"step": step, COUNT: count}
     for name, task in setup.tasks.items():
-        samples = [*learner.complete(task.prompt), *learner.complete(task.prompt, SAMPLES)]
+        samples = [*learner.complete(task.prompt), *learner.complete(task.prompt, count)]
         graded = rewards.grade([name] * len(samples), samples, UNSEEN)
         greedy, *others = _wait(setup.loop, graded)
         row[GREEDY + name] = greedy.cases.count(PASSED) / len(task.tests)
-        row[HITS + name] = sum(grade.reward == 1 for grade in others) / SAMPLES
+        row[HITS + name] = sum(grade.reward == 1 for grade in others) / count
     append_line(paths.metrics, json.dumps(row))
 
 

@@ -6,12 +6,12 @@ from typing import Any
 
 from Daddy.core.confidence_intervals import mean_interval, share_interval
 
-SAMPLES = 64
-"""Completions of a task in an evaluation, beside the greedy one."""
 ENDS = 8
 """Steps at either end of a training that its gain compares."""
 GREEDY, HITS = "eval_greedy_pass_rate/", "eval_fully_correct/"
 """Beginnings of an evaluation's metrics; the task's name follows."""
+COUNT = "eval_samples"
+"""Completions of each task in an evaluation, beside the greedy one."""
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -32,10 +32,10 @@ def describe_evaluations(rows: Rows) -> Iterator[str]:
     yield "on inputs of no step, before and after:"
     for key in (key for key in before if key.startswith(GREEDY)):
         task = key.removeprefix(GREEDY)
-        shares = [_percent(round(row[HITS + task] * SAMPLES)) for row in (before, after)]
+        shares = [_percent(row[HITS + task], row[COUNT]) for row in (before, after)]
         yield (
             f"  {task}: the greedy completion passes {before[key]:.0%}, then {after[key]:.0%}; "
-            f"fully correct {shares[0]}, then {shares[1]} of {SAMPLES} samples"
+            f"fully correct {shares[0]}, then {shares[1]} of {after[COUNT]} samples"
         )
 
 
@@ -60,6 +60,6 @@ def end_means(rows: Rows, key: str) -> tuple[float, float]:
     return fmean(values[:ENDS]), fmean(values[-ENDS:])
 
 
-def _percent(hits: int) -> str:
-    share = share_interval(hits, SAMPLES)
-    return f"{share.middle:.0%} [{share.low:.0%}, {share.high:.0%}]"
+def _percent(share: float, count: int) -> str:
+    interval = share_interval(round(share * count), count)
+    return f"{share:.0%} [{interval.low:.0%}, {interval.high:.0%}]"

@@ -6,16 +6,18 @@ A checkpoint of TRL holds pickled tensors; it is read with ``weights_only`` alon
 """
 
 import asyncio
+import contextlib
 import logging
 import os
 import warnings
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from Daddy.core.atomic_files import find_full_disk, read_json_or_empty
 from Daddy.core.clock import SystemClock
-from Daddy.core.errors import ConfigError, SandboxError, needs_extra
+from Daddy.core.errors import ConfigError, FileError, SandboxError, needs_extra
 from Daddy.grpo.base_models import way_out
 from Daddy.grpo.grpo_settings import TINY, Completion, GrpoSettings, Prompt, trl_arguments
 
@@ -23,6 +25,7 @@ os.environ.update(TRL_EXPERIMENTAL_SILENCE="1", TOKENIZERS_PARALLELISM="false")
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 
 import torch
+from safetensors import SafetensorError
 
 with needs_extra("grpo"):
     from datasets import Dataset
@@ -31,7 +34,6 @@ with needs_extra("grpo"):
         PrinterCallback,
         TrainerCallback,
     )
-    from transformers.trainer_utils import get_last_checkpoint
     from transformers.utils import logging as transformers_logging
     from trl import GRPOConfig, GRPOTrainer
 
@@ -41,6 +43,9 @@ for _name in ("trl", "transformers", "accelerate"):  # TRL's warnings quote comp
 transformers_logging.disable_progress_bar()
 
 _AT_ONCE = 32
+_STATE = "trainer_state.json"
+_ROOM = 1 << 20
+"""Bytes that a disk has room for which is not full."""
 
 
 Reward = Callable[[Sequence[str], Sequence[Completion], int], Awaitable[Sequence[float | None]]]
@@ -114,14 +119,16 @@ class GrpoLearner:
     def train(self, checkpoint: Path | None = None) -> None:
         """Train to the last step or to a reason to stop, on from a checkpoint of this run.
 
-        Raises SandboxError, and what the reward raises.
+        Raises SandboxError, FileError, and what the reward raises.
         """
-        self._trainer.train(resume_from_checkpoint=checkpoint and str(checkpoint))
+        with _naming_full_disk(self._training.output):
+            self._trainer.train(resume_from_checkpoint=checkpoint and str(checkpoint))
 
     def save(self, folder: Path) -> None:
-        """Write model and tokenizer as a folder that Transformers loads."""
-        self._trainer.model.save_pretrained(folder)
-        self.tokenizer.save_pretrained(folder)
+        """Write model and tokenizer as a folder that Transformers loads. Raises FileError."""
+        with _naming_full_disk(folder):
+            self._trainer.model.save_pretrained(folder)
+            self.tokenizer.save_pretrained(folder)
 
     def complete(self, prompt: str, count: int = 0) -> list[Completion]:
         """Return completions sampled at temperature 1; for a ``count`` of 0 the greedy one."""
@@ -204,12 +211,29 @@ class _Reporter(TrainerCallback):  # type: ignore[misc]
             control.should_save = control.should_training_stop = True
 
 
-def find_checkpoint(output: Path) -> Path | None:
-    """Return the newest checkpoint of a run's own folder. Raises ConfigError for a link.
+@contextlib.contextmanager
+def _naming_full_disk(folder: Path) -> Iterator[None]:
+    """Raise FileError where torch or safetensors raise errors of their own for a full disk."""
+    try:
+        yield
+    except (RuntimeError, SafetensorError) as error:
+        if full := find_full_disk(folder, _ROOM):
+            raise FileError(full, "make room, then --resume goes on") from error
+        raise
 
-    A checkpoint from elsewhere is never read.
+
+def find_checkpoint(output: Path) -> Path | None:
+    """Return the newest complete checkpoint of a run's own folder. Raises ConfigError for a link.
+
+    A checkpoint from elsewhere is never read. Its file `_STATE` is written last.
     """
-    found = get_last_checkpoint(str(output)) if output.is_dir() else None
-    if found and Path(found).is_symlink():
-        raise ConfigError(f"{found} is a link", "a run resumes its own checkpoints alone")
-    return Path(found) if found else None
+    complete = {
+        int(path.name.partition("-")[2]): path
+        for path in output.glob("checkpoint-*")
+        if "log_history" in read_json_or_empty(path / _STATE)
+    }
+    if not complete:
+        return None
+    if (newest := complete[max(complete)]).is_symlink():
+        raise ConfigError(f"{newest} is a link", "a run resumes its own checkpoints alone")
+    return newest

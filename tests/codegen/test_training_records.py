@@ -94,9 +94,19 @@ def test_the_gain_has_an_interval_over_trainings() -> None:
 
 def test_evaluations_stand_side_by_side() -> None:
     rows = [
-        {"step": 0, "eval_greedy_pass_rate/t": 0.2, "eval_fully_correct/t": 0.125},
+        {
+            "step": 0,
+            "eval_greedy_pass_rate/t": 0.2,
+            "eval_fully_correct/t": 0.125,
+            "eval_samples": 64,
+        },
         {"step": 1, "reward": 0.0},
-        {"step": 1, "eval_greedy_pass_rate/t": 1.0, "eval_fully_correct/t": 0.5},
+        {
+            "step": 1,
+            "eval_greedy_pass_rate/t": 1.0,
+            "eval_fully_correct/t": 0.5,
+            "eval_samples": 64,
+        },
     ]
     _, line = describe_evaluations(rows)
     assert line == (

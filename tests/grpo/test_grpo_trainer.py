@@ -1,14 +1,16 @@
 """Steps of TRL with the tiny model: dropped completions, the control, checkpoints, metrics."""
 
 import asyncio
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from Daddy.core.errors import ConfigError, SandboxError
+from Daddy.core.errors import ConfigError, FileError, SandboxError
 from Daddy.grpo.grpo_settings import Completion, DeviceFacts, GrpoSettings, Prompt, choose_settings
+from tests.components import small_disk
 from tests.grpo.conftest import PROMPTS
 
 torch = pytest.importorskip("torch")
@@ -27,6 +29,7 @@ class Lesson:
         self.rows: list[dict[str, Any]] = []
         self.seen: list[tuple[Sequence[str], Sequence[Completion], int]] = []
         self.stop: str | None = None
+        self.on_step: Callable[[dict[str, Any]], object] = self.rows.append
         self.learner = GrpoLearner(
             GrpoTraining(
                 self.settings,
@@ -35,7 +38,7 @@ class Lesson:
                 [Prompt(*pair) for pair in PROMPTS.items()],
                 self.reward,
                 loop,
-                self.rows.append,
+                lambda row: self.on_step(row),  # noqa: PLW0108 - a test sets it later
                 lambda: self.stop,
             )
         )
@@ -141,6 +144,24 @@ def test_a_stopped_training_leaves_a_checkpoint_from_which_it_goes_on(
     (tmp_path / "run2" / "checkpoint-9").symlink_to(checkpoint)
     with pytest.raises(ConfigError, match="is a link"):
         find_checkpoint(tmp_path / "run2")
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can mount a small disk")
+def test_a_full_disk_is_named_and_a_torn_checkpoint_is_passed_over(
+    tiny_model: Path,
+    tmp_path: Path,
+    loop: asyncio.AbstractEventLoop,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from Daddy.grpo.grpo_trainer import find_checkpoint
+
+    with small_disk(tmp_path / "disk", monkeypatch) as disk:
+        taught = Lesson(tiny_model, disk.folder, loop)
+        taught.on_step = lambda _row: disk.fill(leave=20_000)  # for the small files
+        with pytest.raises(FileError, match="No space left"):
+            taught.learner.train()
+        assert [path.name for path in disk.folder.glob("checkpoint-*")] == ["checkpoint-1"]
+        assert find_checkpoint(disk.folder) is None
 
 
 def test_a_saved_model_loads_offline_and_completes_as_before(

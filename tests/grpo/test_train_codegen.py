@@ -21,6 +21,18 @@ from tests.components import program
 
 SMALL = ["--max-steps", "2", "--num-generations", "4", "--max-completion-length", "8"]
 
+OWN_TASK = """
+TASKS = {
+    "double": {
+        "prompt": "def double(xs):\\n",
+        "func_name": "double",
+        "banned_patterns": [],
+        "tests": ["[1]"],
+        "reference": "xs + xs",
+    }
+}
+"""
+
 
 @pytest.fixture
 def words(tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
@@ -112,9 +124,11 @@ def test_what_could_not_be_graded_is_listed_and_the_exit_code_tells(
         return [Grade(None, "not graded: it died"), *(await grade(self, *given))[1:]]
 
     monkeypatch.setattr(Grader, "grade", fail_first)
-    assert train([*words, "--seeds", "2", "--max-completion-length", "30"]) == 13
+    Path("own.py").write_text(OWN_TASK)
+    more = ["--tasks", "own.py", "--seeds", "2", "--max-completion-length", "30"]
+    assert train([*words, *more]) == 13
     listed = Path("errors.log").read_text().splitlines()
-    assert listed[0] == "step 1, sort_numbers: not graded: it died"
+    assert listed[0] == "step 1, double: not graded: it died"
     assert len(listed) == 4
     assert rows("seed-1/metrics.jsonl")[1]["not_graded"] == 1
 
