@@ -114,7 +114,8 @@ def describe_step(paths: CodegenPaths, step: int) -> Iterator[str]:
         raise ConfigError(f"{paths.completions} has no step {step}", "name another: --show STEP")
     graded.sort(key=lambda row: float(row["grade"]))
     for word, row in (("best", graded[-1]), ("worst", graded[0])):
-        yield f"step {step}, {word}: {row['task']}, reward {row['grade']:.2f}, {row['reason']}"
+        why = f"{row['task']}, reward {row['grade']:.2f}, {row['reason']}"
+        yield f"step {step}, {word}: {printable_line(why)}"
         yield from (f"    {printable_line(line)}" for line in row["code"].split("\n"))
 
 

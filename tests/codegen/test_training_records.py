@@ -47,14 +47,14 @@ def test_lines_after_the_checkpoint_go_and_a_cut_line_is_left_out(tmp_path: Path
 def test_best_and_worst_of_a_step_are_safe_to_print(tmp_path: Path) -> None:
     paths = CodegenPaths(tmp_path)
     grades = (0.5, None, 1.0, -1.0)
-    common = {"step": 4, "task": "t", "reason": "r", "code": "    a\x1b[2J\n    b"}
+    common = {"step": 4, "task": "t", "reason": "r\x1b", "code": "    a\x1b[2J\n    b"}
     lines = [json.dumps({**common, "grade": grade}) for grade in grades]
     paths.completions.write_text("\n".join(lines))
     assert [*describe_step(paths, 0)] == [
-        "step 4, best: t, reward 1.00, r",
+        "step 4, best: t, reward 1.00, r?",
         "        a?[2J",
         "        b",
-        "step 4, worst: t, reward -1.00, r",
+        "step 4, worst: t, reward -1.00, r?",
         "        a?[2J",
         "        b",
     ]
