@@ -41,6 +41,7 @@ class Desk:
             "workload": "cartpole",
             "device": "cpu",
             "num_envs": 4,
+            "horizon": 64,
             "total_steps": 0,
             "vector_backend": "serial",
             "checkpoint_interval": 256,
