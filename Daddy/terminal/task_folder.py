@@ -1,0 +1,161 @@
+"""Reads a task folder in Harbor's format: instruction, environment, tests, solution, task.toml.
+
+A key of task.toml is honoured or refused by its name: a limit that is ignored is none. Older
+spellings are read too: ``memory = "2G"``, ``storage``, ``allow_internet``.
+"""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from Daddy.core.errors import ConfigError
+from Daddy.core.humanize import printable_line
+from Daddy.terminal.dockerfile import Recipe, map_image, parse_dockerfile
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+_UNITS = {"G": 1024.0, "M": 1.0, "K": 1 / 1024}
+_NOT_HERE = ("docker-compose.yaml", "docker-compose.yml")
+_Network = Literal["no-network", "public", "allowlist"]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class _Environment(_Section):
+    build_timeout_sec: float = Field(600.0, gt=0)
+    cpus: float = Field(1.0, gt=0)
+    memory_mb: int = Field(2048, ge=32)
+    storage_mb: int = Field(10240, ge=1)
+    gpus: Literal[0] = 0
+    allow_internet: Literal[False] = False
+    network_mode: Literal["no-network"] = "no-network"
+    os: Literal["linux"] = "linux"
+    docker_image: str = ""
+    workdir: str = ""
+    env: dict[str, str] = Field(default_factory=dict)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_older_keys(cls, given: Any) -> Any:
+        given = dict(given)
+        for old in ("memory", "storage"):
+            if isinstance(size := given.pop(old, None), str):
+                unit = _UNITS.get(size[-1:].upper(), 0.0)
+                given[f"{old}_mb"] = int(float(size[:-1]) * unit) if unit else size
+        return given
+
+
+class _Phase(_Section):
+    timeout_sec: float = Field(600.0, gt=0)
+    env: dict[str, str] = Field(default_factory=dict)
+
+
+class _Verifier(_Phase):
+    environment_mode: Literal["", "separate", "shared"] = ""
+    network_mode: Literal["no-network"] = "no-network"
+
+
+class _Solution(_Section):
+    env: dict[str, str] = Field(default_factory=dict)
+
+
+class _TaskFile(_Section):
+    version: str = ""
+    schema_version: str = ""
+    task: dict[str, Any] = Field(default_factory=dict)
+    metadata: dict[str, Any] = Field(default_factory=dict)
+    source: str = ""
+    artifacts: tuple[str, ...] = ()
+    environment: _Environment = _Environment()
+    agent: _Phase = _Phase()
+    verifier: _Verifier = _Verifier()
+    solution: _Solution = _Solution()
+
+    @field_validator("artifacts")
+    @classmethod
+    def _check_artifacts(cls, paths: tuple[str, ...]) -> tuple[str, ...]:
+        for path in paths:
+            if not path.startswith("/") or ".." in path.split("/"):
+                raise ValueError(f"{path!r} is no absolute path")
+        return tuple(path.strip("/") for path in paths)
+
+
+@dataclass(frozen=True)
+class TerminalTask:
+    """A task as its folder states it; times in seconds.
+
+    `artifacts` are the only changes that the verifier sees; none: it sees all. `in_place` grades
+    beside the agent's processes, which can then forge the reward.
+    """
+
+    folder: Path
+    instruction: str
+    recipe: Recipe
+    settings: _TaskFile
+
+    @property
+    def name(self) -> str:
+        return self.folder.name
+
+    @property
+    def in_place(self) -> bool:
+        return self.settings.verifier.environment_mode == "shared"
+
+
+def read_task(folder: Path) -> TerminalTask:
+    """Read and check a task folder. Raises ConfigError that names file, key and value."""
+    folder = folder.resolve()
+    for name in ("instruction.md", "task.toml", "tests/test.sh"):
+        if not (folder / name).is_file():
+            raise ConfigError(
+                f"{folder} is no task: it has no {name}",
+                "name a folder with instruction.md, task.toml, environment/ and tests/test.sh",
+            )
+    settings = _read_settings(folder / "task.toml")
+    for path in [
+        *(folder / "environment" / name for name in _NOT_HERE),
+        folder / "tests/Dockerfile",
+    ]:
+        if path.exists():
+            raise ConfigError(f"{path} is not supported", "use one environment/Dockerfile")
+    instruction = (folder / "instruction.md").read_text(encoding="utf-8")
+    return TerminalTask(folder, instruction, _read_recipe(folder, settings), settings)
+
+
+def _read_settings(path: Path) -> _TaskFile:
+    try:
+        return _TaskFile.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is no TOML: {error}", "correct this line") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"])
+        value = printable_line(repr(first["input"]), 60)
+        raise ConfigError(
+            f"{path}: {key} = {value} cannot be met here: {first['msg']}",
+            f"change or remove {key}; sandboxes have no network, no GPU and one container",
+        ) from error
+
+
+def _read_recipe(folder: Path, settings: _TaskFile) -> Recipe:
+    dockerfile, base = folder / "environment/Dockerfile", settings.environment.docker_image
+    if dockerfile.is_file() and not base:
+        recipe = parse_dockerfile(dockerfile.read_text(encoding="utf-8"))
+    else:
+        try:
+            recipe = Recipe(map_image(base or "debian:12"))
+        except ValueError as error:
+            raise ConfigError(
+                f"{folder / 'task.toml'}: environment.docker_image = {base!r}: {error}",
+                "name one of these, or write environment/Dockerfile",
+            ) from error
+    env = {**(recipe.env or {}), **settings.environment.env}
+    return Recipe(recipe.image, recipe.steps, settings.environment.workdir or recipe.folder, env)

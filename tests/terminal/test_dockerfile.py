@@ -1,0 +1,62 @@
+"""A Dockerfile becomes an image of packages and steps, or is refused by its line."""
+
+import pytest
+
+from Daddy.core.errors import ConfigError
+from Daddy.terminal.dockerfile import map_image, parse_dockerfile
+
+WHOLE = r"""# a comment
+ARG RELEASE=12
+FROM debian:${RELEASE}-slim
+ENV APP=/app MODE="two words"
+WORKDIR $APP
+RUN apt-get update && apt-get install -y --no-install-recommends \
+    nano  ed \
+    && rm -rf /var/lib/apt/lists/*
+COPY data.txt notes/ ./
+RUN echo "$MODE" > mode && \
+    # joined
+    chmod 600 mode
+CMD ["bash"]
+"""
+
+
+def test_packages_go_into_the_image_and_all_else_becomes_steps() -> None:
+    recipe = parse_dockerfile(WHOLE)
+    assert recipe.image == "debian:12+ed+nano+tmux"
+    assert (recipe.folder, recipe.env) == ("/app", {"APP": "/app", "MODE": "two words"})
+    made, copied, ran = recipe.steps
+    assert (made.command, made.line) == ("mkdir -p /app", 5)
+    assert (copied.sources, copied.target) == (("data.txt", "notes"), "/app/")
+    assert ran.line == 10
+    assert "chmod 600 mode" in ran.command
+    assert (ran.folder, ran.env["MODE"]) == ("/app", "two words")
+
+
+@pytest.mark.parametrize(
+    ("base", "image"),
+    [
+        ("debian:bookworm-slim", "debian:12+tmux"),
+        ("debian:13.1", "debian:13+tmux"),
+        ("ubuntu:24.04", "debian:13+tmux"),
+        ("docker.io/library/python:3.11.9-slim", "debian:12+tmux"),
+        ("python:3-bookworm", "debian:12+tmux"),
+    ],
+)
+def test_a_base_maps_to_the_nearest_image_of_debian(base: str, image: str) -> None:
+    assert map_image(base) == image
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "FROM alpine:3", "FROM python:3.12", "ADD a /b", "COPY --from=x a b", "COPY ../a b",
+        "RUN pip install numpy", "RUN apt-get install -y nano=1.2", "USER nobody", "FROM debian:12",
+    ],
+)  # fmt: skip
+def test_an_instruction_that_cannot_be_followed_is_named_with_its_line(line: str) -> None:
+    before = "" if line.startswith("FROM a") or "3.12" in line else "FROM debian:12\n"
+    number = before.count("\n") + 1
+    with pytest.raises(ConfigError, match=f"line {number}: ") as error:
+        parse_dockerfile(before + line)
+    assert line in str(error.value)
