@@ -34,6 +34,8 @@ from Daddy.sandbox.sandbox_interfaces import Command, Isolation, SandboxSpec
 from Daddy.sandbox.unprivileged_user import release_user, reserve_user
 
 _CAPABILITIES = ("CAP_SYS_ADMIN", "CAP_SETPCAP", "CAP_SYS_PTRACE")
+_TO_OVERLAY = ("CAP_DAC_OVERRIDE",)
+"""Capability of the runner that overlayfs works with in its own folders."""
 _INSIDE = "/run/sandbox"
 """Folder of the runner inside."""
 _USER_INSIDE = "1000"
@@ -58,8 +60,10 @@ def bubblewrap_argv(
     """
     argv = [program, "--unshare-all", "--unshare-user", "--die-with-parent", "--new-session"]
     argv += ["--disable-userns"] if version >= _DISABLES_NAMESPACES else []
-    argv += ["--clearenv", "--hostname", "sandbox", "--uid", _USER_INSIDE, "--gid", _USER_INSIDE]
-    argv += [part for name in _CAPABILITIES for part in ("--cap-add", name)]
+    user = "0" if spec.writable_root else _USER_INSIDE
+    argv += ["--clearenv", "--hostname", "sandbox", "--uid", user, "--gid", user]
+    capabilities = (*_CAPABILITIES, *(_TO_OVERLAY if spec.writable_root else ()))
+    argv += [part for name in capabilities for part in ("--cap-add", name)]
     for source, target in image.binds:
         argv += ["--ro-bind", str(source), target]
     for path, content in image.links:
@@ -136,7 +140,16 @@ class BubblewrapBackend:
         image = self._images[spec.image]
         mode: Mode = "persistent" if spec.persistent else "fresh"
         count = _must_count()
-        inside = runner_argv(image.python, _INSIDE, mode, spec.lifetime_s, count_processes=count)
+        shown, overlaid = _paths_of_root(spec, image)
+        inside = runner_argv(
+            image.python,
+            _INSIDE,
+            mode,
+            spec.lifetime_s,
+            count_processes=count,
+            shown=shown,
+            overlaid=overlaid,
+        )
         files = {path: _memory_file(content) for path, content in _runner_files().items()}
         try:
             argv = bubblewrap_argv(spec, image, files, self._program, version)
@@ -155,6 +168,15 @@ class BubblewrapBackend:
             told = run_command([self._program, "--version"], _CHILD_S)
             self._version = parse_version(told.stdout)
         return self._version
+
+
+def _paths_of_root(spec: SandboxSpec, image: Image) -> tuple[list[str], list[str]]:
+    """Return what a writable root shows read-only, and the folders of the image in it."""
+    if not spec.writable_root:
+        return [], []
+    folders = [target for source, target in image.binds if source.is_dir()]
+    files = [target for source, target in image.binds if not source.is_dir()]
+    return [*files, *map(str, spec.read_only)], folders
 
 
 def _check_folders(spec: SandboxSpec) -> None:

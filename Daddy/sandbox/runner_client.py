@@ -9,7 +9,7 @@ import contextlib
 import json
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import IO, Any, Literal, get_args
 
@@ -25,7 +25,7 @@ from Daddy.sandbox.sandbox_interfaces import (
     OnLine,
     Outcome,
 )
-from Daddy.sandbox.transfer import MAX_FILES, TarUnpacker, pack_tar
+from Daddy.sandbox.transfer import MAX_FILES, PIECE, PUT_BYTES, TarUnpacker, pack_tar
 
 RUNNER = Path(__file__).parent / "runner"
 FILES = "/files"
@@ -61,14 +61,28 @@ def _do_nothing() -> None:
 
 
 def runner_argv(
-    python: str, folder: str, mode: Mode, lifetime_s: float, *, count_processes: bool = False
+    python: str,
+    folder: str,
+    mode: Mode,
+    lifetime_s: float,
+    *,
+    count_processes: bool = False,
+    shown: Sequence[str] = (),
+    overlaid: Sequence[str] = (),
 ) -> list[str]:
     """Return the command line that starts a runner, whose modules lie in ``folder/runner``.
 
     With `count_processes` the runner counts a command's processes itself: before Linux 5.14 the
-    kernel counts all of the user's.
+    kernel counts all of the user's. `overlaid` are the folders of an image with a writable root,
+    and `shown` further paths that stay read-only.
     """
-    settings = {"mode": mode, "lifetime_s": lifetime_s, "count_processes": count_processes}
+    settings = {
+        "mode": mode,
+        "lifetime_s": lifetime_s,
+        "count_processes": count_processes,
+        "shown": shown,
+        "overlaid": overlaid,
+    }
     start = f"{_MODULES}del sys.path[0]; main()"
     return [python, "-I", "-S", "-B", "-c", start, folder, json.dumps(settings)]
 
@@ -158,16 +172,7 @@ class RunnerSandbox:
             raise SandboxError(f"{target!r} cannot be written here", f"name a path below {below}")
         with self._turn(_COPY.time_s):
             await self._send({"do": "put", "target": target}, _COPY)
-            try:
-                for part in pack_tar(source):
-                    await self._send({"part": len(part)}, None, part)
-            except FileError:
-                await self._send({"part": -1})
-                await self._finish_copy()
-                raise
-            await self._send({"part": 0})
-            outcome = await self._finish_copy()
-        _check_copy(outcome)
+            await self._send_stream(pack_tar(source))
 
     async def get(self, source: str, target: Path, max_bytes: int = 16 * MIB) -> None:
         """Copy a file or folder of the sandbox to the new path `target` of the host."""
@@ -183,6 +188,40 @@ class RunnerSandbox:
                 outcome = await self._finish_copy(unpacker.feed_tar)
             _check_copy(outcome)
             unpacker.finish()
+
+    async def save_changes(self, target: Path, max_bytes: int = PUT_BYTES) -> None:
+        """End all processes of a sandbox with a writable root; write all it changed to `target`.
+
+        The new file is an archive for `restore_changes`, and for nothing else: it is untrusted.
+        """
+        limits = replace(_COPY, output_bytes=max_bytes)
+        with target.open("xb") as file, self._turn(limits.time_s):
+            await self._send({"do": "save"}, limits)
+            outcome = await self._finish_copy(lambda part: _write(file, part))
+        _check_copy(outcome)
+
+    async def restore_changes(
+        self, source: Path, only: Sequence[str] = (), without: Sequence[str] = ()
+    ) -> None:
+        """Make the changes of an archive again in a sandbox with a writable root.
+
+        `only` are the paths, without their first slash, that are taken (default: all); `without`
+        those that are not.
+        """
+        with source.open("rb") as file, self._turn(_COPY.time_s):
+            await self._send({"do": "restore", "only": [*only], "without": [*without]}, _COPY)
+            await self._send_stream(iter(lambda: file.read(PIECE), b""))
+
+    async def _send_stream(self, parts: Iterator[bytes]) -> None:
+        try:
+            for part in parts:
+                await self._send({"part": len(part)}, None, part)
+        except FileError:
+            await self._send({"part": -1})
+            await self._finish_copy()
+            raise
+        await self._send({"part": 0})
+        _check_copy(await self._finish_copy())
 
     async def _finish_copy(self, feed: Callable[[bytes], None] = lambda _: None) -> Outcome:
         kept = {name: bytearray() for name in _STREAMS}
@@ -295,6 +334,10 @@ class RunnerSandbox:
         if not isinstance(header, dict):
             raise SandboxError("the sandbox's answer makes no sense", _REMEDY)
         return header
+
+
+def _write(file: IO[bytes], part: bytes) -> None:
+    file.write(part)
 
 
 def _check_copy(outcome: Outcome) -> None:

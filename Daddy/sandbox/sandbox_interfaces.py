@@ -107,10 +107,14 @@ class SandboxSpec:
     release) or ``dir:PATH`` (an unpacked root file system). `read_only` are further folders of the
     host, seen under their own paths. A sandbox ends by itself after `lifetime_s`, also if its host
     process was stopped or killed.
+
+    With `writable_root` commands of a persistent sandbox are user 0 inside, and may write to the
+    image's folders, into their scratch. Only bubblewrap makes such a sandbox.
     """
 
     image: str = "host"
     persistent: bool = False
+    writable_root: bool = False
     read_only: tuple[Path, ...] = ()
     lifetime_s: float = 3600.0
 

@@ -13,6 +13,8 @@ import sys
 
 NEW_MOUNTS, NEW_IPC, NEW_PIDS = 0x20000, 0x8000000, 0x20000000
 READ_ONLY, NO_SUID, NO_DEV, NO_EXEC, REMOUNT, BIND = 1, 2, 4, 8, 32, 4096
+_DETACH = 2
+_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
 RECURSIVE, PRIVATE = 16384, 1 << 18
 
 _SET_PDEATHSIG, _SET_DUMPABLE, _SET_SECCOMP, _DROP_BOUNDING, _SET_NO_NEW_PRIVS = 1, 4, 22, 24, 38
@@ -62,6 +64,14 @@ def mount(source: str, target: str, kind: str = "", flags: int = 0, options: str
     texts = [text.encode() or None for text in (source, target, kind, options)]
     result = _c.mount(texts[0], texts[1], texts[2], ctypes.c_ulong(flags), texts[3])
     _check(result, f"mount {target}")
+
+
+def change_root(root: str) -> None:
+    """Make the mount point `root` the root folder of this namespace, and unmount the one before."""
+    os.chdir(root)
+    _check(int(_holding.syscall(_PIVOT_ROOT[_MACHINE], b".", b".")), "pivot_root")
+    _check(_c.umount2(b".", _DETACH), "umount")
+    os.chdir("/")
 
 
 def die_with_parent() -> None:

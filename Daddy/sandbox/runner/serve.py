@@ -16,7 +16,7 @@ import select
 import signal
 import sys
 
-from . import archive, become_command, kernel, namespaces, syscall_filter
+from . import archive, become_command, kernel, layer, namespaces, syscall_filter
 from .command_run import CORES, CommandRun, end_all_others, reap_children
 from .host_channel import HostChannel, HostGoneError
 from .memory_use import MemoryUse, next_look_s
@@ -32,15 +32,20 @@ _OVERHEAD = 3
 """Processes of the sandbox itself: bubblewrap's, the runner, the command's init process."""
 _SCRATCH_MB, _SCRATCH_FILES = 16, 2000
 _LONGEST_IDLE_S = 1.0
+_END_S = 0.02
 
 
 class Runner:
-    """Serves one host. `settings` are ``mode``, ``lifetime_s`` and ``count_processes``."""
+    """Serves one host. `settings` are those of the host's `RunnerSettings`.
+
+    `folder` is a descriptor: of the put files, or of a writable root's tmpfs.
+    """
 
     def __init__(
-        self, settings: dict[str, Any], pipes: tuple[int, int], files: int, program: bytes | None
+        self, settings: dict[str, Any], pipes: tuple[int, int], folder: int, program: bytes | None
     ) -> None:
-        self._mode, self._files = settings["mode"], files
+        self._mode, self._folder = settings["mode"], folder
+        self._shown, self._overlaid = settings["shown"], settings["overlaid"]
         self._count_processes = settings["count_processes"]
         self._confines = self._mode != "plain"
         self._filter = program
@@ -53,7 +58,13 @@ class Runner:
         """Serve until the host closes its end."""
         missing = [] if self._filter or not self._confines else ["seccomp: no call is refused"]
         self._channel.write_out({"ready": 1, "missing": missing})
-        answers = {"run": self._answer_run, "put": self._answer_put, "get": self._answer_get}
+        answers = {
+            "run": self._answer_run,
+            "put": self._answer_put,
+            "get": self._answer_get,
+            "save": self._answer_save,
+            "restore": self._answer_restore,
+        }
         while True:
             request = self._channel.read_header()
             self._limits = request["limits"]
@@ -74,17 +85,21 @@ class Runner:
             return self._watch(body, given, lines=request["lines"], fresh=self._mode == "fresh")
 
     def _answer_put(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Unpack the stream that follows in parts; the last one is 0, or -1 if the host gave up."""
-        readable, writable = os.pipe()
-        os.set_blocking(writable, False)
         target = request["target"]
         if self._mode == "fresh":
             target = target[len(namespaces.FILES) :]
 
         def body(descriptors: list[int]) -> None:
-            root = self._files if self._mode == "fresh" else os.open("/", os.O_RDONLY)
+            root = self._folder if self._mode == "fresh" else os.open("/", os.O_RDONLY)
             become_command.confine([*descriptors, root], {"CORE": 0}, self._filter)
             archive.unpack(len(descriptors), target)
+
+        return self._take_stream(body)
+
+    def _take_stream(self, body: Callable[[list[int]], None]) -> dict[str, Any]:
+        """Give `body` the stream that comes in parts; the last is 0, or -1 if the host gave up."""
+        readable, writable = os.pipe()
+        os.set_blocking(writable, False)
 
         def send_input() -> None:
             os.close(readable)
@@ -101,6 +116,28 @@ class Runner:
 
         with self._file(0) as nothing:
             return self._watch(body, nothing)
+
+    def _answer_save(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Give the changes in a writable root, after the end of all processes."""
+        del request
+        while any(pid != 1 for pid in _processes()):
+            end_all_others()
+            select.select([self._wake], [], [], _END_S)
+            reap_children(self._wake)
+
+        def body(descriptors: list[int]) -> None:
+            become_command.confine([*descriptors, self._folder], {"CORE": 0}, self._filter)
+            layer.save(len(descriptors), self._shown, self._overlaid)
+
+        with self._file(0) as nothing:
+            return self._watch(body, nothing)
+
+    def _answer_restore(self, request: dict[str, Any]) -> dict[str, Any]:
+        def body(descriptors: list[int]) -> None:
+            become_command.confine(descriptors, {"CORE": 0}, self._filter)
+            layer.restore(request["only"], request["without"])
+
+        return self._take_stream(body)
 
     def _watch(
         self,
@@ -238,9 +275,10 @@ def _wake_on_child_end() -> int:
     return readable
 
 
-def _enter_persistent_namespaces() -> None:
+def _enter_persistent_namespaces(shown: list[str], overlaid: list[str]) -> int:
     """Return in the init process of new namespaces; the caller waits for it and ends with it.
 
+    With paths to show or overlay it has a writable root, and what is returned is its descriptor.
     Commands cannot interrupt it: a signal without a handler does nothing to an init process.
     """
     pid = kernel.clone_into(kernel.NEW_PIDS | kernel.NEW_MOUNTS | kernel.NEW_IPC)
@@ -250,8 +288,11 @@ def _enter_persistent_namespaces() -> None:
         os._exit(1)
     kernel.die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    if overlaid:
+        return namespaces.enter_writable_root(shown, overlaid, _SCRATCH_MB, _SCRATCH_FILES)
     namespaces.mount_scratch(_SCRATCH_MB, _SCRATCH_FILES)
     namespaces.mount_processes(hide=True)
+    return -1
 
 
 def main() -> None:
@@ -263,31 +304,32 @@ def main() -> None:
     pipes = _take_descriptors()
     signal.setitimer(signal.ITIMER_REAL, settings["lifetime_s"])
     kernel.die_with_parent()
-    files, program = -1, None
+    folder, program = -1, None
     if settings["mode"] != "plain":
-        files, program = _prepare(persistent=settings["mode"] == "persistent")
+        folder, program = _prepare(settings)
     _forget_start()
     with contextlib.suppress(HostGoneError):
-        Runner(settings, pipes, files, program).serve()
+        Runner(settings, pipes, folder, program).serve()
     os._exit(0)
 
 
-def _prepare(*, persistent: bool) -> tuple[int, bytes | None]:
+def _prepare(settings: dict[str, Any]) -> tuple[int, bytes | None]:
     """Take what commands never need from this process, which they are copies of.
 
-    Return the descriptor of put files and the seccomp program that is left to commands.
+    Return the descriptor of put files, or of a writable root's tmpfs, and the seccomp program that
+    is left to commands.
     """
     kernel.set_open_to_others(is_open=False)
-    files = namespaces.prepare_mounts()
-    if persistent:
-        _enter_persistent_namespaces()
+    folder = namespaces.prepare_mounts()
+    if settings["mode"] == "persistent":
+        folder = _enter_persistent_namespaces(settings["shown"], settings["overlaid"])
     kernel.run_soon()
     kernel.forbid_new_rights()
     programs = syscall_filter.build_filters(os.uname().machine)
     if not programs:
-        return files, None
+        return folder, None
     kernel.enter_filter(programs[0])
-    return files, programs[1]
+    return folder, programs[1]
 
 
 def _forget_start() -> None:
