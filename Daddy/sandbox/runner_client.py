@@ -40,6 +40,8 @@ _ANSWER_S = 60.0
 _START_S = 60.0
 _CLOSE_S = 5.0
 _DEFAULT_LIMITS = Limits()
+_COPY_MB = 64
+"""Memory of the program that copies, at most."""
 _COPY = Limits(time_s=120.0, memory_mb=256, scratch_mb=1 << 20)
 _TAR_OVERHEAD = MAX_FILES * 3 * 512 + MIB
 """Bytes of headers and padding in the largest archive."""
@@ -142,7 +144,7 @@ class RunnerSandbox:
         assert process.stdout
         self._process, self._mode, self._on_close = process, mode, on_close
         self._requests, self._replies = process.stdin, process.stdout
-        self._busy, self._ended = False, ""
+        self._busy, self._ended, self._last = False, "", _DEFAULT_LIMITS
         self.missing: tuple[str, ...] = ()
 
     async def run(
@@ -154,6 +156,7 @@ class RunnerSandbox:
         data = json.dumps({**specification, "env": {**unbuffered, **command.env}}).encode()
         sizes = {"command": len(data), "stdin": len(command.stdin), "lines": on_line is not None}
         kept = {name: bytearray() for name in _STREAMS}
+        self._last = limits
         lines = LineSplitter(on_line, asyncio.get_running_loop().time) if on_line else None
         with self._turn(limits.time_s):
             await self._send({"do": "run", **sizes}, limits, data + command.stdin)
@@ -171,8 +174,9 @@ class RunnerSandbox:
         if not target.startswith(below):
             raise SandboxError(f"{target!r} cannot be written here", f"name a path below {below}")
         with self._turn(_COPY.time_s):
-            await self._send({"do": "put", "target": target}, _COPY)
-            await self._send_stream(pack_tar(source))
+            await self._send({"do": "put", "target": target}, self._copy_limits())
+            outcome = await self._send_stream(pack_tar(source))
+        _check_copy(outcome)
 
     async def get(self, source: str, target: Path, max_bytes: int = 16 * MIB) -> None:
         """Copy a file or folder of the sandbox to the new path `target` of the host."""
@@ -181,7 +185,7 @@ class RunnerSandbox:
                 "a fresh sandbox keeps no files", "use the result, or a persistent sandbox"
             )
         bound = max_bytes + _TAR_OVERHEAD
-        limits = Limits(**{**asdict(_COPY), "output_bytes": bound})
+        limits = replace(self._copy_limits(), output_bytes=bound)
         with TarUnpacker(target, max_bytes) as unpacker:
             with self._turn(limits.time_s):
                 await self._send({"do": "get", "source": source}, limits)
@@ -189,16 +193,20 @@ class RunnerSandbox:
             _check_copy(outcome)
             unpacker.finish()
 
-    async def save_changes(self, target: Path, max_bytes: int = PUT_BYTES) -> None:
+    async def save_changes(self, target: Path, max_bytes: int = PUT_BYTES) -> bool:
         """End all processes of a sandbox with a writable root; write all it changed to `target`.
 
         The new file is an archive for `restore_changes`, and for nothing else: it is untrusted.
+        Return False if it would have more than `max_bytes`.
         """
-        limits = replace(_COPY, output_bytes=max_bytes)
+        limits = replace(self._copy_limits(), output_bytes=max_bytes)
         with target.open("xb") as file, self._turn(limits.time_s):
             await self._send({"do": "save"}, limits)
             outcome = await self._finish_copy(lambda part: _write(file, part))
+        if outcome.lost_bytes:
+            return False
         _check_copy(outcome)
+        return True
 
     async def restore_changes(
         self, source: Path, only: Sequence[str] = (), without: Sequence[str] = ()
@@ -209,10 +217,17 @@ class RunnerSandbox:
         those that are not.
         """
         with source.open("rb") as file, self._turn(_COPY.time_s):
-            await self._send({"do": "restore", "only": [*only], "without": [*without]}, _COPY)
-            await self._send_stream(iter(lambda: file.read(PIECE), b""))
+            request = {"do": "restore", "only": [*only], "without": [*without]}
+            await self._send(request, self._copy_limits())
+            outcome = await self._send_stream(iter(lambda: file.read(PIECE), b""))
+        _check_copy(outcome)
 
-    async def _send_stream(self, parts: Iterator[bytes]) -> None:
+    def _copy_limits(self) -> Limits:
+        """Return limits that leave what the last command could use as it is."""
+        memory_mb = max(_COPY.memory_mb, self._last.memory_mb + _COPY_MB)
+        return replace(_COPY, memory_mb=memory_mb, scratch_files=self._last.scratch_files)
+
+    async def _send_stream(self, parts: Iterator[bytes]) -> Outcome:
         try:
             for part in parts:
                 await self._send({"part": len(part)}, None, part)
@@ -221,7 +236,7 @@ class RunnerSandbox:
             await self._finish_copy()
             raise
         await self._send({"part": 0})
-        _check_copy(await self._finish_copy())
+        return await self._finish_copy()
 
     async def _finish_copy(self, feed: Callable[[bytes], None] = lambda _: None) -> Outcome:
         kept = {name: bytearray() for name in _STREAMS}

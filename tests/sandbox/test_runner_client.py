@@ -275,4 +275,6 @@ class TestLineSplitter:
 def test_the_settings_of_a_runner_are_its_last_argument() -> None:
     argv = runner_argv("python3", "/run/sandbox", "fresh", 60.0, count_processes=True)
     assert argv[:4] == ["python3", "-I", "-S", "-B"]
-    assert json.loads(argv[-1]) == {"mode": "fresh", "lifetime_s": 60.0, "count_processes": True}
+    assert json.loads(argv[-1]) == {
+        "mode": "fresh", "lifetime_s": 60.0, "count_processes": True, "shown": [], "overlaid": [],
+    }  # fmt: skip

@@ -101,7 +101,8 @@ def _is_opaque(path: str) -> bool:
 def restore(only: list[str], without: list[str]) -> NoReturn:
     """Make the changes of the stream on standard input again below /; then exit.
 
-    `only` are the paths that are taken, all if it is empty, and `without` paths that are not.
+    `only` are the paths that are taken, all if it is empty, and `without` paths that are not. A
+    link that leads to one of these, or to a folder above it, is removed.
     """
     import tarfile
 
@@ -110,10 +111,17 @@ def restore(only: list[str], without: list[str]) -> NoReturn:
         return below and not any(_is_below(name, path) for path in without)
 
     modes: list[tuple[str, int]] = []
+    links: list[str] = []
     with tarfile.open(fileobj=sys.stdin.buffer, mode="r|") as stream:
         for member in stream:
             if wanted(member.name):
                 _restore_member(stream, member, modes, wanted)
+                links += [f"/{member.name}"] if member.issym() else []
+    for link in links:
+        target = os.path.realpath(link).strip("/")
+        above = not target or any(_is_below(path, target) for path in without)
+        if above or any(_is_below(target, path) for path in without):
+            os.unlink(link)  # noqa: PTH108
     for path, mode in reversed(modes):
         with contextlib.suppress(PermissionError):  # of a folder of the image
             os.chmod(path, mode)  # noqa: PTH101
