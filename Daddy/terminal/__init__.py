@@ -1,5 +1,11 @@
 """Terminal tasks: an agent types into a terminal in a sandbox, and a verifier grades its files.
 
-dockerfile      parser of a Dockerfile: image, packages and steps
-task_folder     reads a task folder in Harbor's format
+dockerfile        parser of a Dockerfile: image, packages and steps
+task_folder       reads a task folder in Harbor's format
+task_sandboxes    sandboxes of a task, with the Dockerfile's steps done once
+tmux_session      types keys and reads the screen
+reward_files      reader of the reward that a verifier wrote
+verifier          grades an episode in a fresh sandbox
+episode_records   trajectory, asciicast and result of an episode
+terminal_gym      the environment: reset, step, verify, close
 """

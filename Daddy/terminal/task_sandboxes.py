@@ -1,0 +1,201 @@
+"""Makes the sandboxes of a task: its image, with the steps of its Dockerfile done once.
+
+The steps' changes are kept as one archive, named by the hash of all that made it, and each new
+sandbox begins with them.
+"""
+
+import asyncio
+import hashlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from Daddy.core.errors import ConfigError
+from Daddy.core.humanize import printable_line
+from Daddy.core.name_validation import new_token
+from Daddy.sandbox.backend_facts import open_backend, read_backend_facts
+from Daddy.sandbox.bubblewrap import BubblewrapBackend
+from Daddy.sandbox.choose_backend import choose_backend, require_isolation
+from Daddy.sandbox.runner_client import RunnerSandbox
+from Daddy.sandbox.sandbox_interfaces import MIB, Command, Limits, Outcome, SandboxSpec
+from Daddy.terminal.dockerfile import BuildStep
+from Daddy.terminal.task_folder import TerminalTask
+
+ENVIRONMENT: Final = {
+    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "HOME": "/root",
+    "TERM": "screen-256color",
+    "LANG": "C.UTF-8",
+}
+PRIVATE: Final = ("tests", "solution", "logs/verifier")
+"""Paths, without their first slash, that belong to the verifier and to nobody else."""
+_LIFETIME_S = 6 * 3600.0
+_COMMAND_S = 60.0
+_NOTHING: Mapping[str, str] = {}
+_VERIFIER_MB = 64
+"""Scratch that a verifier has over the agent's: an agent may have filled its own."""
+_PREPARE = """
+[ -L /logs ] && rm /logs
+rm -rf /tests /solution /logs/verifier
+mkdir -p /logs/agent /logs/verifier "$0"
+[ -e /etc/passwd ] || echo "root:x:0:0:root:/root:/bin/bash" > /etc/passwd
+"""
+
+
+def open_terminal_backend(requested: str, *, allow_unsafe: bool = False) -> BubblewrapBackend:
+    """Return the backend for terminals. ConfigError for one that has no writable root.
+
+    Raises SandboxError where it confines only partly, unless the person allows that.
+    """
+    choice = choose_backend(
+        requested, read_backend_facts(), generated=True, allow_unsafe=allow_unsafe
+    )
+    backend = open_backend(choice.name)
+    if not isinstance(backend, BubblewrapBackend):
+        raise ConfigError(
+            f"the backend {choice.name} has no root folder that a terminal task can change",
+            "install bubblewrap and use --backend bubblewrap",
+        )
+    require_isolation(choice.name, backend.isolation(), generated=True, allow_unsafe=allow_unsafe)
+    return backend
+
+
+class TaskSandboxes:
+    """Makes sandboxes of one task. `image` replaces the image that its Dockerfile maps to."""
+
+    def __init__(
+        self, task: TerminalTask, backend: BubblewrapBackend, layers: Path, image: str = ""
+    ) -> None:
+        self.task, self.image = task, image or task.recipe.image
+        self._backend, self._layers = backend, layers
+        self._building = asyncio.Lock()
+        _check_machine(task)
+
+    def limits(self, time_s: float, more_mb: int = 0) -> Limits:
+        """Return the limits of a command: the task's memory and storage."""
+        asked = self.task.settings.environment
+        return Limits(
+            time_s=time_s,
+            memory_mb=asked.memory_mb + more_mb,
+            scratch_mb=min(asked.storage_mb, asked.memory_mb) + more_mb,
+            scratch_files=100_000,
+            processes=512,
+            open_files=1024,
+        )
+
+    def command(self, *argv: str, stdin: bytes = b"", env: Mapping[str, str] = _NOTHING) -> Command:
+        """Return a command with the task's environment, in /: an agent may move its folder."""
+        whole = {**ENVIRONMENT, **(self.task.recipe.env or {}), **env}
+        return Command(argv, stdin=stdin, env=whole, folder="/")
+
+    async def build(self, *, force: bool = False) -> Path:
+        """Return the archive of the Dockerfile's steps, made first if it is not there."""
+        async with self._building:
+            archive = self._layers / f"{await asyncio.to_thread(self._hash)}.tar"
+            if force or not archive.exists():
+                await self._build(archive)
+            return archive
+
+    async def open(self) -> RunnerSandbox:
+        """Make a sandbox in the state that the agent finds."""
+        return await self.open_with(await self.build())
+
+    async def open_with(
+        self, archive: Path | None, only: tuple[str, ...] = (), *, more_mb: int = 0
+    ) -> RunnerSandbox:
+        """Make a sandbox with the changes of an archive; the verifier's folders are made anew."""
+        spec = SandboxSpec(self.image, persistent=True, writable_root=True, lifetime_s=_LIFETIME_S)
+        sandbox = await self._backend.create(spec)
+        try:
+            prepare = Command(("sh", "-c", _PREPARE, self.task.recipe.folder), env=ENVIRONMENT)
+            await sandbox.run(Command(("true",)), self.limits(_COMMAND_S, more_mb))
+            if archive:
+                await sandbox.restore_changes(archive, only, PRIVATE)
+            _check(
+                await sandbox.run(prepare, self.limits(_COMMAND_S, more_mb)), "its first command"
+            )
+        except BaseException:
+            await sandbox.close()
+            raise
+        return sandbox
+
+    async def open_verifier(self, archive: Path, only: tuple[str, ...] = ()) -> RunnerSandbox:
+        """Make a sandbox with what an agent changed, or with those paths only."""
+        if only:
+            sandbox = await self.open_with(await self.build(), more_mb=_VERIFIER_MB)
+            await sandbox.restore_changes(archive, only, PRIVATE)
+            return sandbox
+        return await self.open_with(archive, more_mb=_VERIFIER_MB)
+
+    async def _build(self, archive: Path) -> None:
+        sandbox = await self.open_with(None)
+        try:
+            for step in self.task.recipe.steps:
+                await self._do_step(sandbox, step)
+            self._layers.mkdir(parents=True, exist_ok=True)
+            part = archive.with_name(f".{new_token()}.part")
+            if not await sandbox.save_changes(part):
+                part.unlink()
+                raise ConfigError(
+                    f"the files of {self.task.name} are too large", "make them smaller"
+                )
+            part.replace(archive)
+        finally:
+            await sandbox.close()
+
+    async def _do_step(self, sandbox: RunnerSandbox, step: BuildStep) -> None:
+        where = f"environment/Dockerfile of {self.task.name}, line {step.line}"
+        if step.kind == "copy":
+            await self._copy(sandbox, step, where)
+            return
+        env = {**ENVIRONMENT, **step.env}
+        command = Command(("sh", "-c", step.command), env=env, folder=step.folder)
+        time_s = self.task.settings.environment.build_timeout_sec
+        _check(await sandbox.run(command, self.limits(time_s)), where)
+
+    async def _copy(self, sandbox: RunnerSandbox, step: BuildStep, where: str) -> None:
+        for name in step.sources:
+            source = self.task.folder / "environment" / name
+            if not source.exists():
+                raise ConfigError(f"{where}: there is no {source}", "correct the line")
+            if source.is_dir():
+                for child in sorted(source.iterdir()):
+                    await sandbox.put(child, f"{step.target.rstrip('/')}/{child.name}")
+            else:
+                target = step.target + (source.name if step.target.endswith("/") else "")
+                await sandbox.put(source, target)
+
+    def _hash(self) -> str:
+        """Hash the image's name and all files of environment/, with names and modes."""
+        digest = hashlib.sha256(f"{self.image}\n{self.task.recipe}\n".encode())
+        for path in sorted((self.task.folder / "environment").rglob("*")):
+            name = path.relative_to(self.task.folder)
+            digest.update(f"{name}\n{path.stat().st_mode}\n".encode())
+            digest.update(hashlib.sha256(path.read_bytes()).digest() if path.is_file() else b"")
+        return digest.hexdigest()[:32]
+
+
+def _check(outcome: Outcome, where: str) -> None:
+    if outcome.ending != "exited" or outcome.exit_code:
+        lines = (outcome.stderr or outcome.stdout).decode(errors="replace").strip().splitlines()
+        said = printable_line(lines[-1]) if lines else f"exit {outcome.exit_code}"
+        raise ConfigError(
+            f"{where} failed ({outcome.ending}): {said}",
+            "correct the line; a sandbox has no network, and apt-get install is done by the image",
+        )
+
+
+def _check_machine(task: TerminalTask) -> None:
+    """Raise ConfigError for a limit that this machine cannot meet."""
+    asked, cores = task.settings.environment, os.cpu_count() or 1
+    memory_mb = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // MIB
+    for key, wanted, has in (
+        ("cpus", asked.cpus, cores),
+        ("memory_mb", asked.memory_mb, memory_mb),
+    ):
+        if wanted > has:
+            raise ConfigError(
+                f"{task.name}/task.toml: environment.{key} = {wanted:g}, this machine has {has}",
+                "run it on a larger machine, or lower the limit",
+            )

@@ -1,0 +1,134 @@
+"""Types into a tmux session of a sandbox and reads its screen; no step waits for a fixed time.
+
+bash tells of each prompt (``PS1`` or ``PS2``) by signalling a channel of tmux, whose name is the
+nonce of the step, so that a step ends with its command. Programs that draw have no prompt: their
+step ends when the screen does not change any more.
+"""
+
+import asyncio
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from Daddy.core.clock import Clock
+from Daddy.core.errors import DaddyError
+from Daddy.core.name_validation import new_token
+from Daddy.sandbox.runner_client import RunnerSandbox
+from Daddy.sandbox.sandbox_interfaces import Outcome
+from Daddy.terminal.task_sandboxes import TaskSandboxes
+
+LOOK_S: Final = 0.03
+"""Seconds between two looks at the screen."""
+_ANSWER_S = 30.0
+_SIGNAL = 'tmux -S /run/terminal/tmux wait-for -S "$(cat /run/terminal/step)" 2>/dev/null'
+_PROMPTS: Final = {"PROMPT_COMMAND": _SIGNAL, "PS2": f"$({_SIGNAL})> ", "PS1": r"\u:\w\$ "}
+_START = """
+set -e
+mkdir -p /run/terminal && echo start > /run/terminal/step
+tmux -f /dev/null -S /run/terminal/tmux new-session -d -s main -c "$4" -x "$1" -y "$2" \\
+  bash -i \\; set -g status off \\; set -g history-limit 2000 \\; set -g escape-time 20
+timeout "$3" tmux -S /run/terminal/tmux wait-for start
+"""
+_TYPE = """
+printf %s "$1" > /run/terminal/step
+tmux -S /run/terminal/tmux load-buffer -b keys - \\; paste-buffer -d -b keys -t main || exit 1
+[ "$2" = 0 ] || timeout "$2" tmux -S /run/terminal/tmux wait-for "$1"
+"""
+_KEY = re.compile(
+    r"([CMS]-)+\S|Enter|Escape|Space|Tab|BTab|BSpace|Up|Down|Left|Right|Home|End|PageUp|PageDown"
+    r"|PgUp|PgDn|IC|DC|Insert|Delete|F([1-9]|1[0-2])"
+)
+_TIMED_OUT = 124
+_NOTHING: Mapping[str, str] = {}
+
+
+class TerminalGoneError(DaddyError):
+    """The tmux session has ended: the agent ended it, or it was over its memory."""
+
+
+def read_keys(text: str) -> tuple[str, ...]:
+    """Return the names of keys if the text is nothing else (``C-x``, ``Escape``); else none."""
+    words = text.split()
+    return tuple(words) if words and all(map(_KEY.fullmatch, words)) else ()
+
+
+class TmuxSession:
+    """One session in a sandbox, of `width` columns and `height` rows."""
+
+    def __init__(
+        self,
+        sandbox: RunnerSandbox,
+        sandboxes: TaskSandboxes,
+        width: int,
+        height: int,
+        clock: Clock,
+    ) -> None:
+        self._sandbox, self._sandboxes, self._clock = sandbox, sandboxes, clock
+        self._size = (str(width), str(height))
+
+    async def start(self) -> None:
+        """Start bash in tmux and wait for its first prompt. Raises TerminalGoneError."""
+        folder = self._sandboxes.task.recipe.folder
+        outcome = await self._run(_START, *self._size, str(_ANSWER_S), folder, env=_PROMPTS)
+        if outcome.exit_code:
+            told = outcome.stderr.decode(errors="replace").strip()
+            raise TerminalGoneError(f"tmux does not start: {told}", "use an image that has tmux")
+
+    async def look(self) -> str:
+        """Return the screen as text. Raises TerminalGoneError."""
+        outcome = await self._run("tmux -S /run/terminal/tmux capture-pane -p -t main")
+        if outcome.exit_code:
+            raise TerminalGoneError("the terminal has ended", "start another episode")
+        return outcome.stdout.decode(errors="replace").rstrip("\n")
+
+    async def type(self, keys: str, *, block: bool, min_s: float = 0.0, max_s: float) -> str:
+        """Type keys; return the screen after they took effect, or after `max_s`.
+
+        With `block`, text that ends with a line end is over when bash shows its next prompt.
+        """
+        deadline = self._clock.monotonic() + max_s
+        names = read_keys(keys)
+        if names:
+            await self._press(names)
+        elif block and keys.endswith("\n"):
+            for line in keys.splitlines(keepends=True):
+                left = deadline - self._clock.monotonic()
+                if left <= 0 or await self._paste(line, left) == _TIMED_OUT:
+                    break
+        elif keys:
+            await self._paste(keys, 0)
+        await asyncio.sleep(0 if block else min(min_s, max_s))
+        return await self._settle(deadline)
+
+    async def _settle(self, deadline: float) -> str:
+        """Return the screen once two looks saw the same."""
+        before = await self.look()
+        while True:
+            await asyncio.sleep(LOOK_S)
+            now = await self.look()
+            if now == before or self._clock.monotonic() >= deadline:
+                return now
+            before = now
+
+    async def _press(self, names: tuple[str, ...]) -> None:
+        line = 'tmux -S /run/terminal/tmux send-keys -t main "$@"'
+        if (await self._run(line, *names)).exit_code:
+            raise TerminalGoneError("the terminal has ended", "start another episode")
+
+    async def _paste(self, text: str, wait_s: float) -> int:
+        wait = f"{wait_s:.3f}" if wait_s else "0"
+        outcome = await self._run(_TYPE, new_token(), wait, stdin=text.encode(), more_s=wait_s)
+        if outcome.exit_code not in (0, _TIMED_OUT):
+            raise TerminalGoneError("the terminal has ended", "start another episode")
+        return outcome.exit_code
+
+    async def _run(
+        self,
+        script: str,
+        *words: str,
+        stdin: bytes = b"",
+        more_s: float = 0.0,
+        env: Mapping[str, str] = _NOTHING,
+    ) -> Outcome:
+        command = self._sandboxes.command("sh", "-c", script, "sh", *words, stdin=stdin, env=env)
+        return await self._sandbox.run(command, self._sandboxes.limits(_ANSWER_S + more_s))

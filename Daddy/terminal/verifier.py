@@ -1,0 +1,110 @@
+"""Grades an episode in a sandbox of its own, made of the files that the agent changed.
+
+No process of the agent lives there, and /tests and /logs/verifier are new. A task's
+``tests/exercise.sh`` runs what the agent left in a further sandbox, which has no tests and no
+reward; its output is ``/logs/verifier/exercise.txt`` for the verifier. So no code of the agent runs
+where its reward is written.
+"""
+
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Final
+
+from Daddy.core.atomic_files import write_new
+from Daddy.core.errors import DaddyError
+from Daddy.sandbox.runner_client import RunnerSandbox
+from Daddy.sandbox.sandbox_interfaces import MIB, Outcome
+from Daddy.terminal.reward_files import ReduceBy, Verdict, read_rewards
+from Daddy.terminal.task_sandboxes import TaskSandboxes
+
+_RENEW: Final = """
+[ -L /logs ] && rm /logs
+rm -rf /tests /logs/verifier && mkdir -p /logs/verifier
+"""
+_EXERCISE = "exercise.sh"
+_SHELL = ("sh", "-c", 'cd "$0" 2>/dev/null; exec bash --noprofile --norc "$1"')
+"""Runs a script in the task's folder, if the agent left one."""
+_LOGS_MB = 16
+
+
+class Verifier:
+    """Grades episodes of one task. `reward_key` and `reduce_by`: see `read_rewards`."""
+
+    def __init__(
+        self, sandboxes: TaskSandboxes, reward_key: str | None = None, reduce_by: ReduceBy = "sum"
+    ) -> None:
+        self._sandboxes, self._task = sandboxes, sandboxes.task
+        self._key, self._reduce_by = reward_key, reduce_by
+        self._time_s = self._task.settings.verifier.timeout_sec
+
+    async def grade(self, agent: RunnerSandbox, folder: Path) -> Verdict:
+        """Grade the agent's sandbox, whose processes end; keep what is read in `folder`.
+
+        A verifier that fails gives no reward: the verdict's is None.
+        """
+        try:
+            if self._task.in_place:
+                return await self._grade_in_place(agent, folder)
+            return await self._grade_apart(agent, folder)
+        except DaddyError as error:
+            return Verdict(None, f"it could not be graded: {error.message}")
+
+    async def _grade_in_place(self, agent: RunnerSandbox, folder: Path) -> Verdict:
+        await self._run(agent, "sh", "-c", _RENEW)
+        verdict = await self._run_tests(agent, folder)
+        return Verdict(verdict.reward, verdict.reason, verdict.rewards, forgeable=True)
+
+    async def _grade_apart(self, agent: RunnerSandbox, folder: Path) -> Verdict:
+        changes = folder / "changes.tar"
+        most = self._sandboxes.limits(0).scratch_mb * MIB * 2
+        if not await agent.save_changes(changes, most):
+            return Verdict(0.0, f"the agent's files are larger than {most // MIB} MB")
+        answers = await self._exercise(changes)
+        async with self._opened(changes, self._task.settings.artifacts) as sandbox:
+            if answers is not None:
+                write_new(folder / "exercise.txt", answers)
+                await sandbox.put(folder / "exercise.txt", "/logs/verifier/exercise.txt")
+            return await self._run_tests(sandbox, folder)
+
+    async def _exercise(self, changes: Path) -> bytes | None:
+        """Return what the task's exercise prints in a sandbox that has nothing to forge."""
+        source = self._task.folder / "tests" / _EXERCISE
+        if not source.is_file():
+            return None
+        async with self._opened(changes) as sandbox:
+            await sandbox.put(source, f"/run/{_EXERCISE}")
+            return (await self._run_script(sandbox, f"/run/{_EXERCISE}")).stdout
+
+    @contextlib.asynccontextmanager
+    async def _opened(
+        self, changes: Path, only: tuple[str, ...] = ()
+    ) -> AsyncIterator[RunnerSandbox]:
+        sandbox = await self._sandboxes.open_verifier(changes, only)
+        try:
+            yield sandbox
+        finally:
+            await sandbox.close()
+
+    async def _run_tests(self, sandbox: RunnerSandbox, folder: Path) -> Verdict:
+        await sandbox.put(self._task.folder / "tests", "/tests")
+        outcome = await self._run_script(sandbox, "/tests/test.sh")
+        write_new(folder / "verifier.txt", outcome.stdout + outcome.stderr)
+        if outcome.ending != "exited":
+            return Verdict(None, f"the verifier {outcome.ending} after {outcome.seconds:.0f} s")
+        logs = folder / "verifier"
+        await sandbox.get("/logs/verifier", logs, _LOGS_MB * MIB)
+        text, table = (_read(logs / name) for name in ("reward.txt", "reward.json"))
+        return read_rewards(text, table, self._key, self._reduce_by)
+
+    async def _run_script(self, sandbox: RunnerSandbox, path: str) -> Outcome:
+        return await self._run(sandbox, *_SHELL, self._task.recipe.folder, path)
+
+    async def _run(self, sandbox: RunnerSandbox, *argv: str) -> Outcome:
+        env = {"PYTHONNOUSERSITE": "1", **self._task.settings.verifier.env}
+        limits = self._sandboxes.limits(self._time_s)
+        return await sandbox.run(self._sandboxes.command(*argv, env=env), limits)
+
+
+def _read(path: Path) -> bytes | None:
+    return path.read_bytes() if path.is_file() else None

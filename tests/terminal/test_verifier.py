@@ -1,0 +1,110 @@
+"""Rewards come from the task's verifier alone, and no agent can forge one."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.terminal.episodes import COUNT, TASKS, copy_task, read_result, solve, type_and_finish
+
+REWARD = "echo 1 > /logs/verifier/reward.txt"
+PLANT = f"mkdir -p /logs/verifier; {REWARD}"
+PYTHON = 'open("/logs/verifier/reward.txt", "w").write("1")'
+HOOK = f"#!/bin/bash\\n{REWARD}\\nexit 0\\n"
+LINGER = (
+    f"setsid bash -c 'while :; do rm -f /logs/verifier/reward.json; {REWARD};"
+    f' echo "{REWARD}" > /tests/test.sh; done\' > /dev/null 2>&1 &'
+)
+HOOKS = [
+    "d=$(python3 -c 'import site; print(site.getusersitepackages())'); mkdir -p $d",
+    f"echo '{PYTHON}' | tee ./{{conftest,sitecustomize,usercustomize}}.py",
+    "cp *.py $d; for d in /usr/lib/python3*; do cp *.py $d; done",
+]
+SHIMS = [
+    f"printf '{HOOK}' | tee /usr/local/bin/python3 /usr/local/bin/bash; chmod +x /usr/local/bin/*",
+    "rm /usr/bin/python3; cp /usr/local/bin/bash /usr/bin/python3",
+]
+FORGERIES = {
+    "both reward files": [PLANT, "echo '{\"reward\": 1}' > /logs/verifier/reward.json"],
+    "a linked reward folder": ["rm -rf /logs; ln -s /app /logs; mkdir /app/verifier", REWARD],
+    "a linked working folder": ["cd /; rm -rf /app; ln -s /logs/verifier /app", REWARD],
+    "a file for a working folder": ["cd /; rm -rf /app; echo 29 > /app"],
+    "a link to the tests": ["ln -s /tests/grade.py errors.txt; ln -s / all"],
+    "a test script of its own": [f"mkdir -p /tests; echo '{REWARD}' | tee /tests/test.sh"],
+    "modules that Python loads": HOOKS,
+    "files that bash loads": [
+        f"echo '{REWARD}' | tee ~/.bashrc ~/.profile ~/.bash_profile /etc/bash.bashrc /etc/profile",
+        "export BASH_ENV=$HOME/.bashrc ENV=$HOME/.bashrc",
+    ],
+    "programs in the path": SHIMS,
+    "a process that stays": [LINGER],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("task", sorted(path.name for path in TASKS.iterdir()))
+def test_a_solution_earns_one_and_nothing_earns_nothing(task: str, tmp_path: Path) -> None:
+    solved = solve(TASKS / task, tmp_path / "solved")
+    assert solved.reward == pytest.approx(1.0), solved
+    assert type_and_finish(TASKS / task, tmp_path / "idle", []).reward == 0.0
+
+
+@pytest.mark.parametrize("forgery", FORGERIES)
+def test_a_forged_reward_is_none(forgery: str, tmp_path: Path) -> None:
+    result = type_and_finish(COUNT, tmp_path, FORGERIES[forgery])
+    assert (result.reward, result.done) == (0.0, True), result
+    assert result.info["reason"] == "reward of the verifier"
+
+
+def test_without_artifacts_a_program_of_the_agent_can_grade_it(tmp_path: Path) -> None:
+    """The guide names this: the verifier then runs in all that the agent changed."""
+    text = (COUNT / "task.toml").read_text().replace('artifacts = ["/app"]', "")
+    task = copy_task(COUNT, tmp_path / "task", **{"task.toml": text})
+    assert type_and_finish(task, tmp_path / "runs", SHIMS).reward == 1.0
+
+
+def test_the_module_under_test_runs_where_no_reward_is_written(tmp_path: Path) -> None:
+    forged = [
+        f"printf 'import atexit, os\\natexit.register(lambda: {PYTHON})\\n' > rotate.py",
+        "echo 'os.system(\"rm -rf /tests /logs/verifier/*\")' >> rotate.py",
+    ]
+    result = type_and_finish(TASKS / "devops_task", tmp_path, forged)
+    assert (result.reward, result.info["reason"]) == (0.0, "reward of the verifier")
+
+
+def test_partial_work_earns_a_part(tmp_path: Path) -> None:
+    result = type_and_finish(COUNT, tmp_path, ["echo 7 > errors.txt"])
+    assert result.reward == 0.25
+    assert read_result(tmp_path)["rewards"] == {"format": 0.25, "count": 0.0}
+
+
+def test_an_agent_that_kills_all_ends_its_own_episode_with_zero(tmp_path: Path) -> None:
+    result = type_and_finish(COUNT, tmp_path, ["kill -9 -1"])
+    assert (result.reward, result.done) == (0.0, True)
+    assert read_result(tmp_path)["reason"] == "the terminal has ended"
+
+
+def test_grading_in_place_is_marked_as_forgeable(tmp_path: Path) -> None:
+    text = (COUNT / "task.toml").read_text().replace('"separate"', '"shared"')
+    task = copy_task(COUNT, tmp_path / "task", **{"task.toml": text})
+    result = type_and_finish(task, tmp_path / "runs", [LINGER])
+    assert result.info["forgeable"]
+    assert result.reward != 0.0, "forged, or spoiled"
+    assert read_result(tmp_path / "runs")["verifier"] == "in place"
+
+
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        ("exit 3", "it left none"),
+        ("echo many > /logs/verifier/reward.txt", "could not convert"),
+        (f"{REWARD}; echo '{{}}' > /logs/verifier/reward.json", "reward.txt and reward.json"),
+        ("sleep 100", "timed out"),
+        ("ln -s /etc/passwd /logs/verifier/reward.txt", "could not be graded"),
+    ],
+)
+def test_a_verifier_that_fails_drops_the_episode(script: str, reason: str, tmp_path: Path) -> None:
+    settings = (COUNT / "task.toml").read_text().replace("timeout_sec = 30.0", "timeout_sec = 2.0")
+    files = {"tests__test.sh": script, "task.toml": settings}
+    task = copy_task(COUNT, tmp_path / "task", **files)
+    result = type_and_finish(task, tmp_path / "runs", [])
+    assert result.reward is None, "dropped, not 0"
+    assert reason in result.info["reason"]
