@@ -111,9 +111,9 @@ class AsyncTerminalGymEnv:
                 action.keys, block=action.block, min_s=action.min_timeout_sec, max_s=max_s
             )
         except TerminalGoneError as error:
-            self._finish(Verdict(0.0, error.message))
+            self._verdict = Verdict(0.0, error.message)
         if action.done or self._clock.monotonic() >= self._ends_at:
-            await self.verify()
+            await self._grade()
         verdict = self._verdict
         reward = verdict.reward if verdict else 0.0
         self._records.add_step(asdict(action), obs, reward=reward, ended=verdict is not None)
@@ -125,11 +125,9 @@ class AsyncTerminalGymEnv:
         """Grade the episode, once; return its reward, or None if it is dropped."""
         if self._sandbox is None:
             raise UsageError("no episode goes on in this terminal", "call reset first")
-        if self._verdict is None:
-            self._finish(await self._verifier.grade(self._sandbox, self._records.folder))
-            if self._delete:
-                (self._records.folder / "changes.tar").unlink(missing_ok=True)
-        return self._verdict.reward if self._verdict else None
+        verdict = await self._grade()
+        self._record_result(verdict)
+        return verdict.reward
 
     async def put(self, source: Path, target: str) -> None:
         """Copy a file or folder of the host into the terminal's sandbox."""
@@ -147,14 +145,23 @@ class AsyncTerminalGymEnv:
         if sandbox:
             await sandbox.close()
 
+    @property
+    def reason(self) -> str:
+        """The reason of the episode's reward."""
+        return self._verdict.reason if self._verdict else ""
+
     def fail(self, reason: str) -> None:
         """End the episode with reward 0, without its verifier: the agent broke a rule."""
-        self._finish(Verdict(0.0, reason))
-        if self._verdict:
-            self._record_result(self._verdict)
+        self._verdict = self._verdict or Verdict(0.0, reason)
+        self._record_result(self._verdict)
 
-    def _finish(self, verdict: Verdict) -> None:
-        self._verdict = self._verdict or verdict
+    async def _grade(self) -> Verdict:
+        if self._verdict is None:
+            assert self._sandbox
+            self._verdict = await self._verifier.grade(self._sandbox, self._records.folder)
+            if self._delete:
+                (self._records.folder / "changes.tar").unlink(missing_ok=True)
+        return self._verdict
 
     def _record_result(self, verdict: Verdict) -> None:
         self._records.finish(

@@ -1,0 +1,133 @@
+"""The agents that play an episode: the task's solution, nobody, a person, and a model at a URL."""
+
+import asyncio
+import json
+import os
+import sys
+import termios
+import tty
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+from typing import Any, Final
+from urllib.error import HTTPError
+from urllib.parse import urlsplit
+from urllib.request import Request, urlopen
+
+from Daddy.core.errors import ConfigError, NetworkError, UsageError
+from Daddy.core.humanize import printable_line
+from Daddy.terminal.episode_records import make_harmless
+from Daddy.terminal.terminal_gym import AsyncTerminalGymEnv, TerminalAction
+from Daddy.terminal.terminus_reply import parse_reply
+
+Agent = Callable[[AsyncTerminalGymEnv, str], Awaitable[None]]
+"""Plays an episode to its end, from its first observation."""
+KEY: Final = "OPENAI_API_KEY"
+FORMAT: Final = """\
+Reply with one JSON object and nothing else:
+{"analysis": "TEXT", "plan": "TEXT", "commands": [{"keystrokes": "ls\\n", "duration": 1.0}],
+ "task_complete": false}
+Each "keystrokes" is typed as it is, and \\n presses Enter; "duration" is the longest wait in
+seconds. Set "task_complete" to true once the task is done."""
+_ANSWER_S, _ANSWER_BYTES = 300.0, 1 << 20
+_LEAST_S, _REFRESH_S, _KEYS_BYTES = 1.0, 0.1, 1024
+_END_KEY = b"\x1d"
+
+
+async def play_nop(env: AsyncTerminalGymEnv, _obs: str) -> None:
+    """Do nothing."""
+    await env.step(TerminalAction(done=True))
+
+
+async def play_oracle(env: AsyncTerminalGymEnv, _obs: str) -> None:
+    """Run the task's solution. ConfigError for a task that has none."""
+    source = env.task.folder / "solution"
+    if not (source / "solve.sh").is_file():
+        raise ConfigError(f"{env.task.name} has no solution/solve.sh", "choose another agent")
+    await env.put(source, "/solution")
+    time_s = env.task.settings.agent.timeout_sec
+    await env.step(TerminalAction("bash /solution/solve.sh\n", max_timeout_sec=time_s, done=True))
+
+
+async def play_human(env: AsyncTerminalGymEnv, obs: str) -> None:
+    """Let the person at this terminal type until Ctrl-]. UsageError if there is none."""
+    if not sys.stdin.isatty():
+        raise UsageError("--agent human needs a terminal to type in", "run it without a pipe")
+    print(f"{make_harmless(obs)}\n\nEnter begins; Ctrl-] ends and grades the episode.")
+    before, loop = termios.tcgetattr(0), asyncio.get_running_loop()
+    keys: asyncio.Queue[bytes] = asyncio.Queue()
+    tty.setraw(0)
+    loop.add_reader(0, lambda: keys.put_nowait(os.read(0, _KEYS_BYTES)))
+    try:
+        shown, typed = "", b""
+        while _END_KEY not in typed:
+            text = typed.decode(errors="replace")
+            result = await env.step(TerminalAction(text, block=False)) if text else None
+            if result and result.done:
+                return
+            if (screen := make_harmless(result.obs if result else await env.render())) != shown:
+                shown = screen
+                print(f"\x1b[H\x1b[2J{screen}".replace("\n", "\r\n"), end="", flush=True)
+            try:
+                typed = await asyncio.wait_for(keys.get(), _REFRESH_S)
+            except asyncio.TimeoutError:
+                typed = b""
+        await env.step(TerminalAction(done=True))
+    finally:
+        loop.remove_reader(0)
+        termios.tcsetattr(0, termios.TCSADRAIN, before)
+        print()
+
+
+def play_model(url: str, model: str, max_turns: int, key: str = "") -> Agent:
+    """Return the agent of a server with OpenAI's interface.
+
+    An episode ends with reward 0 at the first reply that breaks the format. NetworkError.
+    """
+    if urlsplit(url).scheme not in ("http", "https"):
+        raise UsageError(f"{url!r} is no agent", "name oracle, nop, human or the URL of a server")
+    address = url.rstrip("/") + ("" if url.rstrip("/").endswith("/completions") else _PATH)
+
+    async def play(env: AsyncTerminalGymEnv, obs: str) -> None:
+        messages = [{"role": "system", "content": FORMAT}, {"role": "user", "content": obs}]
+        for _ in range(max_turns):
+            body = {"model": model, "messages": messages}
+            text = await asyncio.to_thread(_ask, address, body, key)
+            try:
+                reply = parse_reply(text)
+            except ValueError as error:
+                env.fail(f"the reply broke the format: {error}")
+                return
+            for command in reply.commands:
+                wait_s = max(command.duration_s, _LEAST_S)
+                result = await env.step(TerminalAction(command.keys, max_timeout_sec=wait_s))
+                if result.done:
+                    return
+            if reply.task_complete:
+                break
+            messages.append({"role": "assistant", "content": text})
+            messages.append({"role": "user", "content": await env.render()})
+        await env.step(TerminalAction(done=True))
+
+    return play
+
+
+_PATH = "/chat/completions"
+
+
+def _ask(address: str, body: dict[str, Any], key: str) -> str:
+    headers = {"Content-Type": "application/json"}
+    if key:
+        headers["Authorization"] = f"Bearer {key}"
+    request = Request(address, json.dumps(body).encode(), headers)  # noqa: S310 - checked above
+    try:
+        with urlopen(request, timeout=_ANSWER_S) as answer:  # noqa: S310
+            found = json.loads(answer.read(_ANSWER_BYTES))
+        text = found["choices"][0]["message"]["content"]
+    except HTTPError as error:
+        denied = error.code in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
+        fix = f"set {KEY}" if denied else "check the URL and --model-name"
+        raise NetworkError(f"{address} answers with status {error.code}", fix) from error
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        shown = printable_line(str(error), 100)
+        raise NetworkError(f"{address} gives no reply: {shown}", "check the URL") from error
+    return str(text)
