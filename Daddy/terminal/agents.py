@@ -52,16 +52,17 @@ async def play_human(env: AsyncTerminalGymEnv, obs: str) -> None:
     """Let the person at this terminal type until Ctrl-]. UsageError if there is none."""
     if not sys.stdin.isatty():
         raise UsageError("--agent human needs a terminal to type in", "run it without a pipe")
-    print(f"{make_harmless(obs)}\n\nEnter begins; Ctrl-] ends and grades the episode.")
+    print(f"{make_harmless(obs)}\n\nCtrl-] ends and grades the episode.")
     before, loop = termios.tcgetattr(0), asyncio.get_running_loop()
     keys: asyncio.Queue[bytes] = asyncio.Queue()
-    tty.setraw(0)
+    tty.setraw(0, termios.TCSADRAIN)  # keeps what was typed ahead
     loop.add_reader(0, lambda: keys.put_nowait(os.read(0, _KEYS_BYTES)))
     try:
         shown, typed = "", b""
-        while _END_KEY not in typed:
-            text = typed.decode(errors="replace")
-            result = await env.step(TerminalAction(text, block=False)) if text else None
+        while True:
+            text, ended, _ = typed.partition(_END_KEY)
+            action = TerminalAction(text.decode(errors="replace"), block=False, done=bool(ended))
+            result = await env.step(action) if typed else None
             if result and result.done:
                 return
             if (screen := make_harmless(result.obs if result else await env.render())) != shown:
@@ -71,7 +72,6 @@ async def play_human(env: AsyncTerminalGymEnv, obs: str) -> None:
                 typed = await asyncio.wait_for(keys.get(), _REFRESH_S)
             except asyncio.TimeoutError:
                 typed = b""
-        await env.step(TerminalAction(done=True))
     finally:
         loop.remove_reader(0)
         termios.tcsetattr(0, termios.TCSADRAIN, before)

@@ -36,8 +36,6 @@ _NOTHING: Mapping[str, str] = {}
 _VERIFIER_MB = 64
 """Scratch that a verifier has over the agent's: an agent may have filled its own."""
 _PREPARE = """
-[ -L /logs ] && rm /logs
-rm -rf /tests /solution /logs/verifier
 mkdir -p /logs/agent /logs/verifier "$0"
 [ -e /etc/passwd ] || echo "root:x:0:0:root:/root:/bin/bash" > /etc/passwd
 """
@@ -109,12 +107,10 @@ class TaskSandboxes:
         sandbox = await self._backend.create(spec)
         try:
             prepare = Command(("sh", "-c", _PREPARE, self.task.recipe.folder), env=ENVIRONMENT)
-            await sandbox.run(Command(("true",)), self.limits(_COMMAND_S, more_mb))
+            first = await sandbox.run(prepare, self.limits(_COMMAND_S, more_mb))
+            _check(first, "its first command")
             if archive:
                 await sandbox.restore_changes(archive, only, PRIVATE)
-            _check(
-                await sandbox.run(prepare, self.limits(_COMMAND_S, more_mb)), "its first command"
-            )
         except BaseException:
             await sandbox.close()
             raise

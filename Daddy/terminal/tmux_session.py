@@ -39,6 +39,8 @@ _KEY = re.compile(
     r"|PgUp|PgDn|IC|DC|Insert|Delete|F([1-9]|1[0-2])"
 )
 _TIMED_OUT = 124
+_SHELL = ("sh", "-c")
+_TMUX = ("tmux", "-S", "/run/terminal/tmux")
 _NOTHING: Mapping[str, str] = {}
 
 
@@ -69,14 +71,16 @@ class TmuxSession:
     async def start(self) -> None:
         """Start bash in tmux and wait for its first prompt. Raises TerminalGoneError."""
         folder = self._sandboxes.task.recipe.folder
-        outcome = await self._run(_START, *self._size, str(_ANSWER_S), folder, env=_PROMPTS)
+        outcome = await self._run(
+            *_SHELL, _START, "sh", *self._size, str(_ANSWER_S), folder, env=_PROMPTS
+        )
         if outcome.exit_code:
             told = outcome.stderr.decode(errors="replace").strip()
             raise TerminalGoneError(f"tmux does not start: {told}", "use an image that has tmux")
 
     async def look(self) -> str:
         """Return the screen as text. Raises TerminalGoneError."""
-        outcome = await self._run("tmux -S /run/terminal/tmux capture-pane -p -t main")
+        outcome = await self._run(*_TMUX, "capture-pane", "-p", "-t", "main")
         if outcome.exit_code:
             raise TerminalGoneError("the terminal has ended", "start another episode")
         return outcome.stdout.decode(errors="replace").rstrip("\n")
@@ -111,24 +115,24 @@ class TmuxSession:
             before = now
 
     async def _press(self, names: tuple[str, ...]) -> None:
-        line = 'tmux -S /run/terminal/tmux send-keys -t main "$@"'
-        if (await self._run(line, *names)).exit_code:
+        if (await self._run(*_TMUX, "send-keys", "-t", "main", *names)).exit_code:
             raise TerminalGoneError("the terminal has ended", "start another episode")
 
     async def _paste(self, text: str, wait_s: float) -> int:
         wait = f"{wait_s:.3f}" if wait_s else "0"
-        outcome = await self._run(_TYPE, new_token(), wait, stdin=text.encode(), more_s=wait_s)
+        outcome = await self._run(
+            *_SHELL, _TYPE, "sh", new_token(), wait, stdin=text.encode(), more_s=wait_s
+        )
         if outcome.exit_code not in (0, _TIMED_OUT):
             raise TerminalGoneError("the terminal has ended", "start another episode")
         return outcome.exit_code
 
     async def _run(
         self,
-        script: str,
-        *words: str,
+        *argv: str,
         stdin: bytes = b"",
         more_s: float = 0.0,
         env: Mapping[str, str] = _NOTHING,
     ) -> Outcome:
-        command = self._sandboxes.command("sh", "-c", script, "sh", *words, stdin=stdin, env=env)
+        command = self._sandboxes.command(*argv, stdin=stdin, env=env)
         return await self._sandbox.run(command, self._sandboxes.limits(_ANSWER_S + more_s))

@@ -110,11 +110,16 @@ def restore(only: list[str], without: list[str]) -> NoReturn:
         below = (not only) or any(_is_below(name, path) for path in only)
         return below and not any(_is_below(name, path) for path in without)
 
+    def kept(member: Any) -> bool:
+        """Tell that a member is wanted and replaces no folder above an excluded path."""
+        above = any(_is_below(path, member.name) for path in without)
+        return wanted(member.name) and (member.isdir() or not above)
+
     modes: list[tuple[str, int]] = []
     links: list[str] = []
     with tarfile.open(fileobj=sys.stdin.buffer, mode="r|") as stream:
         for member in stream:
-            if wanted(member.name):
+            if kept(member):
                 _restore_member(stream, member, modes, wanted)
                 links += [f"/{member.name}"] if member.issym() else []
     for link in links:

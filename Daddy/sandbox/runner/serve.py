@@ -323,6 +323,8 @@ def _prepare(settings: dict[str, Any]) -> tuple[int, bytes | None]:
     folder = namespaces.prepare_mounts()
     if settings["mode"] == "persistent":
         folder = _enter_persistent_namespaces(settings["shown"], settings["overlaid"])
+        if settings["overlaid"]:
+            import tarfile  # noqa: F401 - each copy of this process would load it
     kernel.run_soon()
     kernel.forbid_new_rights()
     programs = syscall_filter.build_filters(os.uname().machine)
