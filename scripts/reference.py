@@ -68,8 +68,8 @@ MEANINGS: dict[ExitCode, tuple[str, str]] = {
         "type the line that the message shows",
     ),
     ExitCode.PARTLY_FAILED: (
-        "the command is done, but some of its sandboxes, trials or grades failed",
-        "read `errors.log`, `--resume` runs what is missing; `python -m Daddy.sweep_report`",
+        "the command is done, but some of its sandboxes, trials, grades or episodes failed",
+        "read `errors.log` (`--resume` runs what is missing), `result.json`, `Daddy.sweep_report`",
     ),
     ExitCode.PACKAGES_MISSING: (
         "packages of the Python environment are missing: an extra, or files that were purged",

@@ -174,7 +174,7 @@ def _column(
     )
 
 
-class StepResult(NamedTuple):
+class RowStep(NamedTuple):
     """Holds the result of one environment's step, except the observation, which is in the row."""
 
     reward: float
@@ -206,7 +206,7 @@ class EnvRow:
         self._start_episode(seed)
         self._write_telemetry(draw=False)
 
-    def step(self, action: int, draw: bool) -> StepResult:
+    def step(self, action: int, draw: bool) -> RowStep:
         """Take one step; if it ended an episode, the row gets the next episode's observation."""
         self.start_step(action)
         return self.finish_step(draw)
@@ -217,7 +217,7 @@ class EnvRow:
         if self._has_halves:
             self._env.start_step(action)
 
-    def finish_step(self, draw: bool) -> StepResult:
+    def finish_step(self, draw: bool) -> RowStep:
         """Take the second half of a step and write the row; `draw` also writes a picture."""
         result = self._env.finish_step() if self._has_halves else self._env.step(self._action)
         observation, reward, terminated, truncated, info = result
@@ -231,7 +231,7 @@ class EnvRow:
             self._write_observation(observation)
         self._write_telemetry(draw)
         cut = bool(truncated or info.get("jumped"))
-        return StepResult(float(reward), bool(terminated), cut, episode)
+        return RowStep(float(reward), bool(terminated), cut, episode)
 
     def save(self) -> bytes:
         """Return the environment's state and the episode's counters as bytes."""

@@ -258,6 +258,7 @@ class RunnerSandbox:
             await self._wait_for_end()
         except BaseException:
             self._kill()
+            await self._wait_for_end()  # else its pipes outlive the loop
             raise
         finally:
             on_close, self._on_close = self._on_close, _do_nothing

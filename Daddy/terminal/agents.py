@@ -95,7 +95,7 @@ def play_model(url: str, model: str, max_turns: int, key: str = "") -> Agent:
             try:
                 reply = parse_reply(text)
             except ValueError as error:
-                env.fail(f"the reply broke the format: {error}")
+                env.end_with_zero(f"the reply broke the format: {error}")
                 return
             for command in reply.commands:
                 wait_s = max(command.duration_s, _LEAST_S)

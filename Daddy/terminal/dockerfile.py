@@ -20,6 +20,8 @@ _UBUNTU = {"22.04": "12", "jammy": "12", "24.04": "13", "noble": "13", "latest":
 """Release of Ubuntu → the Debian with the nearest versions of its packages."""
 _PYTHON = {"3": "13", "3.11": "12", "3.13": "13", "latest": "13"}
 """Version of Python → the Debian that has it."""
+_ALWAYS = ("tmux", "util-linux")
+"""Packages over those of every image: the terminal, and what Debian's own base has besides."""
 _WITHOUT_EFFECT = {"CMD", "ENTRYPOINT", "LABEL", "EXPOSE", "MAINTAINER", "STOPSIGNAL", "SHELL"}
 _OF_APT = re.compile(r"apt(-get)?\s+(-\S+\s+)*(update|clean|autoremove|upgrade)\b.*")
 _OF_LISTS = re.compile(r"rm\s+-r?f?r?\s+/var/lib/apt/lists/?\*?")
@@ -64,7 +66,7 @@ def map_image(base: str, packages: tuple[str, ...] = ()) -> str:
         raise ValueError(f"known here are {', '.join(known)}")
     if version in ("3", "latest"):
         release = next((_DEBIAN[word] for word in variants if word in _DEBIAN), release)
-    return "+".join([f"debian:{release}", *sorted({"tmux", *packages})])
+    return "+".join([f"debian:{release}", *sorted({*_ALWAYS, *packages})])
 
 
 def parse_dockerfile(text: str) -> Recipe:

@@ -42,7 +42,7 @@ class EpisodeRecords:
         self.add_screen(obs)
         self.steps += 1
 
-    def finish(self, **result: Any) -> None:
+    def write_result(self, **result: Any) -> None:
         """Write the result."""
         whole = {**result, "steps": self.steps, "seconds": self._seconds()}
         write_atomic(self.folder / "result.json", (json.dumps(whole, indent=2) + "\n").encode())

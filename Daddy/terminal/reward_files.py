@@ -10,7 +10,7 @@ ReduceBy = Literal["sum", "single"]
 
 
 @dataclass(frozen=True)
-class Verdict:
+class EpisodeGrade:
     """A reward with the reason, or None: the episode could not be graded and is dropped.
 
     `forgeable` marks a verifier that ran beside the agent's processes.
@@ -24,7 +24,7 @@ class Verdict:
 
 def read_rewards(
     text: bytes | None, table: bytes | None, key: str | None = None, reduce_by: ReduceBy = "sum"
-) -> Verdict:
+) -> EpisodeGrade:
     """Return the verdict of reward.txt's and reward.json's content; None for an absent file.
 
     Of several rewards `key` chooses one; else they are added up, or refused for ``single``.
@@ -37,9 +37,9 @@ def read_rewards(
         if key is not None and key not in rewards:
             raise ValueError(f"it gave no reward {key!r}")
     except ValueError as error:
-        return Verdict(None, f"no reward of the verifier: {error}", rewards)
+        return EpisodeGrade(None, f"no reward of the verifier: {error}", rewards)
     reward = sum(rewards.values()) if key is None else rewards[key]
-    return Verdict(reward, "reward of the verifier", rewards)
+    return EpisodeGrade(reward, "reward of the verifier", rewards)
 
 
 def _read_numbers(text: bytes | None, table: bytes | None) -> dict[str, float]:

@@ -14,7 +14,7 @@ from Daddy.core.name_validation import new_token
 from Daddy.sandbox.bubblewrap import BubblewrapBackend
 from Daddy.sandbox.runner_client import RunnerSandbox
 from Daddy.terminal.episode_records import EpisodeRecords
-from Daddy.terminal.reward_files import ReduceBy, Verdict
+from Daddy.terminal.reward_files import EpisodeGrade, ReduceBy
 from Daddy.terminal.task_folder import read_task
 from Daddy.terminal.task_sandboxes import TaskSandboxes, open_terminal_backend
 from Daddy.terminal.tmux_session import TerminalGoneError, TmuxSession
@@ -80,7 +80,7 @@ class AsyncTerminalGymEnv:
         self._sandboxes, self.task = sandboxes, sandboxes.task
         self._verifier = Verifier(sandboxes, reward_key, reward_reduce)
         self._sandbox: RunnerSandbox | None = None
-        self._verdict: Verdict | None = None
+        self._verdict: EpisodeGrade | None = None
 
     async def reset(self) -> tuple[str, dict[str, Any]]:
         """Begin an episode; return the instruction with the screen, and facts about it."""
@@ -111,7 +111,7 @@ class AsyncTerminalGymEnv:
                 action.keys, block=action.block, min_s=action.min_timeout_sec, max_s=max_s
             )
         except TerminalGoneError as error:
-            self._verdict = Verdict(0.0, error.message)
+            self._verdict = EpisodeGrade(0.0, error.message)
         if action.done or self._clock.monotonic() >= self._ends_at:
             await self._grade()
         verdict = self._verdict
@@ -150,12 +150,12 @@ class AsyncTerminalGymEnv:
         """The reason of the episode's reward."""
         return self._verdict.reason if self._verdict else ""
 
-    def fail(self, reason: str) -> None:
+    def end_with_zero(self, reason: str) -> None:
         """End the episode with reward 0, without its verifier: the agent broke a rule."""
-        self._verdict = self._verdict or Verdict(0.0, reason)
+        self._verdict = self._verdict or EpisodeGrade(0.0, reason)
         self._record_result(self._verdict)
 
-    async def _grade(self) -> Verdict:
+    async def _grade(self) -> EpisodeGrade:
         if self._verdict is None:
             assert self._sandbox
             self._verdict = await self._verifier.grade(self._sandbox, self._records.folder)
@@ -163,8 +163,8 @@ class AsyncTerminalGymEnv:
                 (self._records.folder / "changes.tar").unlink(missing_ok=True)
         return self._verdict
 
-    def _record_result(self, verdict: Verdict) -> None:
-        self._records.finish(
+    def _record_result(self, verdict: EpisodeGrade) -> None:
+        self._records.write_result(
             task=self.task.name,
             image=self._sandboxes.image,
             verifier="in place" if self.task.in_place else "fresh",

@@ -1,8 +1,8 @@
 """Types into a tmux session of a sandbox and reads its screen; no step waits for a fixed time.
 
-bash tells of each prompt (``PS1`` or ``PS2``) by signalling a channel of tmux, whose name is the
-nonce of the step, so that a step ends with its command. Programs that draw have no prompt: their
-step ends when the screen does not change any more.
+bash counts its prompts (``PS1`` and ``PS2``) and tells of each by signalling a channel of tmux with
+this number, so that a step ends with its last line's command. Programs that draw have no prompt:
+their step ends when the screen does not change any more.
 """
 
 import asyncio
@@ -12,7 +12,6 @@ from typing import Final
 
 from Daddy.core.clock import Clock
 from Daddy.core.errors import DaddyError
-from Daddy.core.name_validation import new_token
 from Daddy.sandbox.runner_client import RunnerSandbox
 from Daddy.sandbox.sandbox_interfaces import Outcome
 from Daddy.terminal.task_sandboxes import TaskSandboxes
@@ -20,25 +19,32 @@ from Daddy.terminal.task_sandboxes import TaskSandboxes
 LOOK_S: Final = 0.03
 """Seconds between two looks at the screen."""
 _ANSWER_S = 30.0
-_SIGNAL = 'tmux -S /run/terminal/tmux wait-for -S "$(cat /run/terminal/step)" 2>/dev/null'
-_PROMPTS: Final = {"PROMPT_COMMAND": _SIGNAL, "PS2": f"$({_SIGNAL})> ", "PS1": r"\u:\w\$ "}
+_SIGNAL = (
+    "n=$(($(cat /run/terminal/prompts) + 1)); echo $n > /run/terminal/prompts; "
+    "tmux -S /run/terminal/tmux wait-for -S prompt-$n"
+)
+_PROMPTS: Final = {
+    "PROMPT_COMMAND": f"({_SIGNAL}) 2>/dev/null",
+    "PS2": f"$({_SIGNAL} 2>/dev/null)> ",
+    "PS1": r"\u:\w\$ ",
+}
 _START = """
 set -e
-mkdir -p /run/terminal && echo start > /run/terminal/step
+mkdir -p /run/terminal && echo 0 > /run/terminal/prompts
 tmux -f /dev/null -S /run/terminal/tmux new-session -d -s main -c "$4" -x "$1" -y "$2" \\
   bash -i \\; set -g status off \\; set -g history-limit 2000 \\; set -g escape-time 20
-timeout "$3" tmux -S /run/terminal/tmux wait-for start
+timeout "$3" tmux -S /run/terminal/tmux wait-for prompt-1
 """
 _TYPE = """
-printf %s "$1" > /run/terminal/step
+n=$(($(cat /run/terminal/prompts) + $1))
 tmux -S /run/terminal/tmux load-buffer -b keys - \\; paste-buffer -d -b keys -t main || exit 1
-[ "$2" = 0 ] || timeout "$2" tmux -S /run/terminal/tmux wait-for "$1"
+[ "$2" = 0 ] || timeout "$2" tmux -S /run/terminal/tmux wait-for prompt-$n
+tmux -S /run/terminal/tmux capture-pane -p -t main
 """
 _KEY = re.compile(
     r"([CMS]-)+\S|Enter|Escape|Space|Tab|BTab|BSpace|Up|Down|Left|Right|Home|End|PageUp|PageDown"
     r"|PgUp|PgDn|IC|DC|Insert|Delete|F([1-9]|1[0-2])"
 )
-_TIMED_OUT = 124
 _SHELL = ("sh", "-c")
 _TMUX = ("tmux", "-S", "/run/terminal/tmux")
 _NOTHING: Mapping[str, str] = {}
@@ -80,10 +86,7 @@ class TmuxSession:
 
     async def look(self) -> str:
         """Return the screen as text. Raises TerminalGoneError."""
-        outcome = await self._run(*_TMUX, "capture-pane", "-p", "-t", "main")
-        if outcome.exit_code:
-            raise TerminalGoneError("the terminal has ended", "start another episode")
-        return outcome.stdout.decode(errors="replace").rstrip("\n")
+        return _screen(await self._run(*_TMUX, "capture-pane", "-p", "-t", "main"))
 
     async def type(self, keys: str, *, block: bool, min_s: float = 0.0, max_s: float) -> str:
         """Type keys; return the screen after they took effect, or after `max_s`.
@@ -91,22 +94,18 @@ class TmuxSession:
         With `block`, text that ends with a line end is over when bash shows its next prompt.
         """
         deadline = self._clock.monotonic() + max_s
-        names = read_keys(keys)
-        if names:
-            await self._press(names)
-        elif block and keys.endswith("\n"):
-            for line in keys.splitlines(keepends=True):
-                left = deadline - self._clock.monotonic()
-                if left <= 0 or await self._paste(line, left) == _TIMED_OUT:
-                    break
+        if names := read_keys(keys):
+            _screen(await self._run(*_TMUX, "send-keys", "-t", "main", *names))
         elif keys:
-            await self._paste(keys, 0)
-        await asyncio.sleep(0 if block else min(min_s, max_s))
-        return await self._settle(deadline)
+            wait_s = max_s if block and keys.endswith("\n") else 0.0
+            before = await self._paste(keys, wait_s)
+            if wait_s:
+                return await self._settle(before, deadline)
+        await asyncio.sleep(min(min_s, max_s))
+        return await self._settle(await self.look(), deadline)
 
-    async def _settle(self, deadline: float) -> str:
+    async def _settle(self, before: str, deadline: float) -> str:
         """Return the screen once two looks saw the same."""
-        before = await self.look()
         while True:
             await asyncio.sleep(LOOK_S)
             now = await self.look()
@@ -114,18 +113,10 @@ class TmuxSession:
                 return now
             before = now
 
-    async def _press(self, names: tuple[str, ...]) -> None:
-        if (await self._run(*_TMUX, "send-keys", "-t", "main", *names)).exit_code:
-            raise TerminalGoneError("the terminal has ended", "start another episode")
-
-    async def _paste(self, text: str, wait_s: float) -> int:
-        wait = f"{wait_s:.3f}" if wait_s else "0"
-        outcome = await self._run(
-            *_SHELL, _TYPE, "sh", new_token(), wait, stdin=text.encode(), more_s=wait_s
-        )
-        if outcome.exit_code not in (0, _TIMED_OUT):
-            raise TerminalGoneError("the terminal has ended", "start another episode")
-        return outcome.exit_code
+    async def _paste(self, text: str, wait_s: float) -> str:
+        words = (str(text.count("\n")), f"{wait_s:.3f}" if wait_s else "0")
+        command = (*_SHELL, _TYPE, "sh", *words)
+        return _screen(await self._run(*command, stdin=text.encode(), more_s=wait_s))
 
     async def _run(
         self,
@@ -136,3 +127,9 @@ class TmuxSession:
     ) -> Outcome:
         command = self._sandboxes.command(*argv, stdin=stdin, env=env)
         return await self._sandbox.run(command, self._sandboxes.limits(_ANSWER_S + more_s))
+
+
+def _screen(outcome: Outcome) -> str:
+    if outcome.exit_code:
+        raise TerminalGoneError("the terminal has ended", "start another episode")
+    return outcome.stdout.decode(errors="replace").rstrip("\n")

@@ -15,7 +15,7 @@ from Daddy.core.atomic_files import write_new
 from Daddy.core.errors import DaddyError
 from Daddy.sandbox.runner_client import RunnerSandbox
 from Daddy.sandbox.sandbox_interfaces import MIB, Outcome
-from Daddy.terminal.reward_files import ReduceBy, Verdict, read_rewards
+from Daddy.terminal.reward_files import EpisodeGrade, ReduceBy, read_rewards
 from Daddy.terminal.task_sandboxes import TaskSandboxes
 
 _RENEW: Final = """
@@ -38,7 +38,7 @@ class Verifier:
         self._key, self._reduce_by = reward_key, reduce_by
         self._time_s = self._task.settings.verifier.timeout_sec
 
-    async def grade(self, agent: RunnerSandbox, folder: Path) -> Verdict:
+    async def grade(self, agent: RunnerSandbox, folder: Path) -> EpisodeGrade:
         """Grade the agent's sandbox, whose processes end; keep what is read in `folder`.
 
         A verifier that fails gives no reward: the verdict's is None.
@@ -48,18 +48,18 @@ class Verifier:
                 return await self._grade_in_place(agent, folder)
             return await self._grade_apart(agent, folder)
         except DaddyError as error:
-            return Verdict(None, f"it could not be graded: {error.message}")
+            return EpisodeGrade(None, f"it could not be graded: {error.message}")
 
-    async def _grade_in_place(self, agent: RunnerSandbox, folder: Path) -> Verdict:
+    async def _grade_in_place(self, agent: RunnerSandbox, folder: Path) -> EpisodeGrade:
         await self._run(agent, "sh", "-c", _RENEW)
         verdict = await self._run_tests(agent, folder)
-        return Verdict(verdict.reward, verdict.reason, verdict.rewards, forgeable=True)
+        return EpisodeGrade(verdict.reward, verdict.reason, verdict.rewards, forgeable=True)
 
-    async def _grade_apart(self, agent: RunnerSandbox, folder: Path) -> Verdict:
+    async def _grade_apart(self, agent: RunnerSandbox, folder: Path) -> EpisodeGrade:
         changes = folder / "changes.tar"
         most = self._sandboxes.limits(0).scratch_mb * MIB * 2
         if not await agent.save_changes(changes, most):
-            return Verdict(0.0, f"the agent's files are larger than {most // MIB} MB")
+            return EpisodeGrade(0.0, f"the agent's files are larger than {most // MIB} MB")
         answers = await self._exercise(changes)
         async with self._opened(changes, self._task.settings.artifacts) as sandbox:
             if answers is not None:
@@ -86,12 +86,14 @@ class Verifier:
         finally:
             await sandbox.close()
 
-    async def _run_tests(self, sandbox: RunnerSandbox, folder: Path) -> Verdict:
+    async def _run_tests(self, sandbox: RunnerSandbox, folder: Path) -> EpisodeGrade:
         await sandbox.put(self._task.folder / "tests", "/tests")
         outcome = await self._run_script(sandbox, "/tests/test.sh")
         write_new(folder / "verifier.txt", outcome.stdout + outcome.stderr)
         if outcome.ending != "exited":
-            return Verdict(None, f"the verifier {outcome.ending} after {outcome.seconds:.0f} s")
+            return EpisodeGrade(
+                None, f"the verifier {outcome.ending} after {outcome.seconds:.0f} s"
+            )
         logs = folder / "verifier"
         await sandbox.get("/logs/verifier", logs, _LOGS_MB * MIB)
         text, table = (_read(logs / name) for name in ("reward.txt", "reward.json"))

@@ -23,7 +23,7 @@ CMD ["bash"]
 
 def test_packages_go_into_the_image_and_all_else_becomes_steps() -> None:
     recipe = parse_dockerfile(WHOLE)
-    assert recipe.image == "debian:12+ed+nano+tmux"
+    assert recipe.image == "debian:12+ed+nano+tmux+util-linux"
     assert (recipe.folder, recipe.env) == ("/app", {"APP": "/app", "MODE": "two words"})
     made, copied, ran = recipe.steps
     assert (made.command, made.line) == ("mkdir -p /app", 5)
@@ -36,11 +36,11 @@ def test_packages_go_into_the_image_and_all_else_becomes_steps() -> None:
 @pytest.mark.parametrize(
     ("base", "image"),
     [
-        ("debian:bookworm-slim", "debian:12+tmux"),
-        ("debian:13.1", "debian:13+tmux"),
-        ("ubuntu:24.04", "debian:13+tmux"),
-        ("docker.io/library/python:3.11.9-slim", "debian:12+tmux"),
-        ("python:3-bookworm", "debian:12+tmux"),
+        ("debian:bookworm-slim", "debian:12+tmux+util-linux"),
+        ("debian:13.1", "debian:13+tmux+util-linux"),
+        ("ubuntu:24.04", "debian:13+tmux+util-linux"),
+        ("docker.io/library/python:3.11.9-slim", "debian:12+tmux+util-linux"),
+        ("python:3-bookworm", "debian:12+tmux+util-linux"),
     ],
 )
 def test_a_base_maps_to_the_nearest_image_of_debian(base: str, image: str) -> None:

@@ -34,7 +34,7 @@ def unpack(root: int, target: str) -> None:
                 parts = [name, *member.name.split("/")[1:]]
                 _write(stream, member, *_enter(folder, parts))
     except (OSError, tarfile.TarError) as error:
-        _fail(f"cannot write {target!r}: {error}")
+        fail_copy(f"cannot write {target!r}: {error}")
     os._exit(0)
 
 
@@ -93,7 +93,7 @@ def pack(source: str) -> None:
             _pack(stream, folder, parts[-1] if parts else ".", ".")
         sys.stdout.flush()
     except (OSError, tarfile.TarError) as error:
-        _fail(f"cannot read {source!r}: {error}")
+        fail_copy(f"cannot read {source!r}: {error}")
     os._exit(0)
 
 
@@ -123,6 +123,7 @@ def _pack(stream: Any, folder: int, name: str, shown: str) -> None:
         raise OSError(f"{shown!r} is no file and no folder")
 
 
-def _fail(message: str) -> NoReturn:
+def fail_copy(message: str) -> NoReturn:
+    """Tell the host why a copy failed, and exit."""
     os.write(2, message.encode(errors="replace")[:500])
     os._exit(1)

@@ -11,15 +11,15 @@ import os
 import stat
 import sys
 
-from .namespaces import LAYERS
+from .archive import fail_copy
+from .namespaces import LAYERS, OPAQUE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from typing import Any, NoReturn
 
 _NOT_KEPT = ("dev", "proc")
-_OPAQUE = "user.overlay.opaque"
 _PIECE = 64 * 1024
 
 
@@ -33,12 +33,17 @@ def save(store: int, shown: list[str], overlaid: list[str]) -> NoReturn:
     os.fchdir(store)
     links: dict[int, str] = {}
     uppers = [(folder.strip("/"), f"{LAYERS[2]}/{at}") for at, folder in enumerate(overlaid)]
-    with tarfile.open(fileobj=sys.stdout.buffer, mode="w|", format=tarfile.PAX_FORMAT) as stream:
-        skipped = {*_NOT_KEPT, *(path.strip("/") for path in (*shown, *overlaid))}
-        _save_folder(stream, LAYERS[0], "", links, skipped)
-        for folder, upper in uppers:
-            _save_folder(stream, upper, folder, links, set())
-    sys.stdout.flush()
+    skipped = {*_NOT_KEPT, *(path.strip("/") for path in (*shown, *overlaid))}
+    try:
+        with tarfile.open(
+            fileobj=sys.stdout.buffer, mode="w|", format=tarfile.PAX_FORMAT
+        ) as stream:
+            _save_folder(stream, LAYERS[0], "", links, skipped)
+            for folder, upper in uppers:
+                _save_folder(stream, upper, folder, links, set())
+        sys.stdout.flush()
+    except (OSError, tarfile.TarError) as error:
+        fail_copy(f"cannot save the changes: {error}")
     os._exit(0)
 
 
@@ -94,7 +99,7 @@ def _add(stream: Any, name: str, kind: str, file: Any = None, **fields: Any) -> 
 
 def _is_opaque(path: str) -> bool:
     with contextlib.suppress(OSError):
-        return os.getxattr(path, _OPAQUE) == b"y"
+        return os.getxattr(path, OPAQUE) == b"y"
     return False
 
 
@@ -115,22 +120,34 @@ def restore(only: list[str], without: list[str]) -> NoReturn:
         above = any(_is_below(path, member.name) for path in without)
         return wanted(member.name) and (member.isdir() or not above)
 
+    try:
+        with tarfile.open(fileobj=sys.stdin.buffer, mode="r|") as stream:
+            links = _restore(stream, filter(kept, stream), wanted)
+        _remove_links(links, without)
+    except (OSError, tarfile.TarError) as error:
+        fail_copy(f"cannot restore the changes: {error}")
+    os._exit(0)
+
+
+def _restore(stream: Any, members: Iterable[Any], wanted: Callable[[str], bool]) -> list[str]:
+    """Make the members again; return the paths of the symbolic links among them."""
     modes: list[tuple[str, int]] = []
     links: list[str] = []
-    with tarfile.open(fileobj=sys.stdin.buffer, mode="r|") as stream:
-        for member in stream:
-            if kept(member):
-                _restore_member(stream, member, modes, wanted)
-                links += [f"/{member.name}"] if member.issym() else []
+    for member in members:
+        _restore_member(stream, member, modes, wanted)
+        links += [f"/{member.name}"] if member.issym() else []
+    for path, mode in reversed(modes):
+        with contextlib.suppress(PermissionError):  # of a folder of the image
+            os.chmod(path, mode)  # noqa: PTH101
+    return links
+
+
+def _remove_links(links: list[str], without: list[str]) -> None:
     for link in links:
         target = os.path.realpath(link).strip("/")
         above = not target or any(_is_below(path, target) for path in without)
         if above or any(_is_below(target, path) for path in without):
             os.unlink(link)  # noqa: PTH108
-    for path, mode in reversed(modes):
-        with contextlib.suppress(PermissionError):  # of a folder of the image
-            os.chmod(path, mode)  # noqa: PTH101
-    os._exit(0)
 
 
 def _is_below(name: str, path: str) -> bool:

@@ -21,6 +21,8 @@ FILES = "/files"
 LAYERS = ("root", "shm", "upper", "work")
 """Folders of a writable root's tmpfs: the root folder, /dev/shm, and of each overlay a folder
 by its number, below ``upper``, with the changes, and below ``work``."""
+OPAQUE = "user.overlay.opaque"
+"""Attribute of a folder above which hides the one below."""
 _COPIED_BYTES = 64 * 1024
 _COPIED_DEPTH = 2
 
@@ -152,14 +154,22 @@ def _own(lower: str, upper: str, depth: int, *, files: bool) -> None:
 
     The owner of an image that root made is such a user. Its folders are made anew above it, and
     small files are copied, down to `depth`; further files can be replaced, if not changed in place.
+    A folder that cannot be read is empty (Linux 6.6: a tmpfs before has no such attributes).
     """
     status = os.stat(lower)  # noqa: PTH116
     os.mkdir(upper, stat.S_IMODE(status.st_mode) | stat.S_IRWXU)  # noqa: PTH102
-    if status.st_uid == os.getuid() or not depth:
+    if status.st_uid == os.getuid():
         return
+    if not os.access(lower, os.R_OK | os.X_OK):
+        os.setxattr(upper, OPAQUE, b"y")
+    elif depth:
+        _own_all_in(lower, upper, depth - 1, files=files)
+
+
+def _own_all_in(lower: str, upper: str, depth: int, *, files: bool) -> None:
     for entry in os.scandir(lower):
         if entry.is_dir(follow_symlinks=False):
-            _own(entry.path, f"{upper}/{entry.name}", depth - 1, files=files)
+            _own(entry.path, f"{upper}/{entry.name}", depth, files=files)
         elif files and entry.is_file(follow_symlinks=False):
             _copy_small(entry, f"{upper}/{entry.name}")
 

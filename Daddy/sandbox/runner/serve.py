@@ -322,6 +322,8 @@ def _prepare(settings: dict[str, Any]) -> tuple[int, bytes | None]:
     kernel.set_open_to_others(is_open=False)
     folder = namespaces.prepare_mounts()
     if settings["mode"] == "persistent":
+        readable = [path for path in settings["overlaid"] if os.access(path, os.R_OK | os.X_OK)]
+        settings["overlaid"] = readable  # not /root of an image that root made
         folder = _enter_persistent_namespaces(settings["shown"], settings["overlaid"])
         if settings["overlaid"]:
             import tarfile  # noqa: F401 - each copy of this process would load it

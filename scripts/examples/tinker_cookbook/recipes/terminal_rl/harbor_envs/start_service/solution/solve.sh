@@ -19,6 +19,6 @@ HTTPServer(("127.0.0.1", 8000), Handler).serve_forever()
 END
 cat > /app/start.sh <<'END'
 #!/bin/bash
-setsid python3 /app/service.py > /dev/null 2>&1 < /dev/null &
+nohup python3 /app/service.py > /dev/null 2>&1 < /dev/null &
 END
 chmod +x /app/start.sh
