@@ -209,16 +209,20 @@ class RunnerSandbox:
         return True
 
     async def restore_changes(
-        self, source: Path, only: Sequence[str] = (), without: Sequence[str] = ()
+        self,
+        source: Path,
+        only: Sequence[str] = (),
+        without: Sequence[str] = (),
+        unlinked: Sequence[str] = (),
     ) -> None:
         """Make the changes of an archive again in a sandbox with a writable root.
 
         `only` are the paths, without their first slash, that are taken (default: all); `without`
-        those that are not.
+        those that are not, and `unlinked` those that no link of the archive may lead to.
         """
         with source.open("rb") as file, self._turn(_COPY.time_s):
-            request = {"do": "restore", "only": [*only], "without": [*without]}
-            await self._send(request, self._copy_limits())
+            paths = {"only": [*only], "without": [*without], "unlinked": [*unlinked]}
+            await self._send({"do": "restore", **paths}, self._copy_limits())
             outcome = await self._send_stream(iter(lambda: file.read(PIECE), b""))
         _check_copy(outcome)
 

@@ -100,7 +100,7 @@ class TaskSandboxes:
         return await self.open_with(await self.build())
 
     async def open_with(
-        self, archive: Path | None, only: tuple[str, ...] = (), *, more_mb: int = 0
+        self, archive: Path | None, without: tuple[str, ...] = (), *, more_mb: int = 0
     ) -> RunnerSandbox:
         """Make a sandbox with the changes of an archive; the verifier's folders are made anew."""
         spec = SandboxSpec(self.image, persistent=True, writable_root=True, lifetime_s=_LIFETIME_S)
@@ -110,7 +110,7 @@ class TaskSandboxes:
             first = await sandbox.run(prepare, self.limits(_COMMAND_S, more_mb))
             _check(first, "its first command")
             if archive:
-                await sandbox.restore_changes(archive, only, PRIVATE)
+                await sandbox.restore_changes(archive, (), (*PRIVATE, *without), PRIVATE)
         except BaseException:
             await sandbox.close()
             raise
@@ -119,8 +119,8 @@ class TaskSandboxes:
     async def open_verifier(self, archive: Path, only: tuple[str, ...] = ()) -> RunnerSandbox:
         """Make a sandbox with what an agent changed, or with those paths only."""
         if only:
-            sandbox = await self.open_with(await self.build(), more_mb=_VERIFIER_MB)
-            await sandbox.restore_changes(archive, only, PRIVATE)
+            sandbox = await self.open_with(await self.build(), only, more_mb=_VERIFIER_MB)
+            await sandbox.restore_changes(archive, only, PRIVATE, PRIVATE)
             return sandbox
         return await self.open_with(archive, more_mb=_VERIFIER_MB)
 

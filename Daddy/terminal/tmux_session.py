@@ -16,7 +16,7 @@ from Daddy.sandbox.runner_client import RunnerSandbox
 from Daddy.sandbox.sandbox_interfaces import Outcome
 from Daddy.terminal.task_sandboxes import TaskSandboxes
 
-LOOK_S: Final = 0.03
+LOOK_S: Final = 0.02
 """Seconds between two looks at the screen."""
 _ANSWER_S = 30.0
 _SIGNAL = (

@@ -70,6 +70,15 @@ def test_the_module_under_test_runs_where_no_reward_is_written(tmp_path: Path) -
     assert (result.reward, result.info["reason"]) == (0.0, "reward of the verifier")
 
 
+@pytest.mark.parametrize("artifacts", ['["/app"]', "[]"])
+def test_the_verifier_sees_what_the_agent_deleted(artifacts: str, tmp_path: Path) -> None:
+    settings = (COUNT / "task.toml").read_text().replace('["/app"]', artifacts)
+    script = f"[ -e /app/logs/web.log ] || [ ! -e /app/logs/mail.log ] || {REWARD}"
+    files = {"tests__test.sh": script, "task.toml": settings}
+    task = copy_task(COUNT, tmp_path / "task", **files)
+    assert type_and_finish(task, tmp_path / "runs", ["rm logs/web.log"]).reward == 1.0
+
+
 def test_partial_work_earns_a_part(tmp_path: Path) -> None:
     result = type_and_finish(COUNT, tmp_path, ["echo 7 > errors.txt"])
     assert result.reward == 0.25

@@ -103,11 +103,11 @@ def _is_opaque(path: str) -> bool:
     return False
 
 
-def restore(only: list[str], without: list[str]) -> NoReturn:
+def restore(only: list[str], without: list[str], unlinked: list[str]) -> NoReturn:
     """Make the changes of the stream on standard input again below /; then exit.
 
     `only` are the paths that are taken, all if it is empty, and `without` paths that are not. A
-    link that leads to one of these, or to a folder above it, is removed.
+    link that leads to a path of `unlinked`, or to a folder above it, is removed.
     """
     import tarfile
 
@@ -123,7 +123,7 @@ def restore(only: list[str], without: list[str]) -> NoReturn:
     try:
         with tarfile.open(fileobj=sys.stdin.buffer, mode="r|") as stream:
             links = _restore(stream, filter(kept, stream), wanted)
-        _remove_links(links, without)
+        _remove_links(links, unlinked)
     except (OSError, tarfile.TarError) as error:
         fail_copy(f"cannot restore the changes: {error}")
     os._exit(0)
@@ -142,11 +142,11 @@ def _restore(stream: Any, members: Iterable[Any], wanted: Callable[[str], bool])
     return links
 
 
-def _remove_links(links: list[str], without: list[str]) -> None:
+def _remove_links(links: list[str], unlinked: list[str]) -> None:
     for link in links:
         target = os.path.realpath(link).strip("/")
-        above = not target or any(_is_below(path, target) for path in without)
-        if above or any(_is_below(target, path) for path in without):
+        above = not target or any(_is_below(path, target) for path in unlinked)
+        if above or any(_is_below(target, path) for path in unlinked):
             os.unlink(link)  # noqa: PTH108
 
 

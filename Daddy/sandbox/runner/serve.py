@@ -135,7 +135,7 @@ class Runner:
     def _answer_restore(self, request: dict[str, Any]) -> dict[str, Any]:
         def body(descriptors: list[int]) -> None:
             become_command.confine(descriptors, {"CORE": 0}, self._filter)
-            layer.restore(request["only"], request["without"])
+            layer.restore(request["only"], request["without"], request["unlinked"])
 
         return self._take_stream(body)
 
