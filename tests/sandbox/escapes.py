@@ -386,19 +386,25 @@ async def play_table(
     return results
 
 
+SPECS: dict[Mode, SandboxSpec] = {
+    "fresh": SandboxSpec(),
+    "persistent": SandboxSpec(persistent=True, writable_root=True),
+}
+
+
 async def _play_rows(
     make: MakeSandbox, host: Host, mode: Mode, rows: list[Row], workers: int
 ) -> list[Result]:
     waiting, results = list(reversed(rows)), []
 
     async def work() -> None:
-        sandbox = await make(SandboxSpec(persistent=mode == "persistent"))
+        sandbox = await make(SPECS[mode])
         try:
             while waiting:
                 results.append(await play_row(sandbox, host, waiting.pop(), mode))
                 if not results[-1].alive:
                     await sandbox.close()
-                    sandbox = await make(SandboxSpec(persistent=mode == "persistent"))
+                    sandbox = await make(SPECS[mode])
         finally:
             await sandbox.close()
 

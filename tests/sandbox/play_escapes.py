@@ -35,8 +35,8 @@ _HEAD = """\
 # Escapes that are tried
 
 Each row is an attempt that a test makes in a bubblewrap sandbox, as root and as an ordinary user, in
-a fresh sandbox and in a persistent one, and judges from the host: a listener that was not reached, a
-file that did not change, the host's memory (`tests/sandbox/test_escapes.py`, on request:
+a fresh sandbox and in a persistent one with a writable root, and judges from the host: a listener
+that was not reached, a file that did not change, the host's memory (`tests/sandbox/test_escapes.py`, on request:
 DADDY_ESCAPES=1, since the controls attack the machine that they run on). After each attempt the next
 snippet must work. The control is the same attempt without the protection: there it succeeds, so
 the row can fail. Rows marked *fresh* try what a persistent sandbox allows.
