@@ -12,7 +12,7 @@ import stat
 import sys
 
 from .archive import fail_copy
-from .namespaces import LAYERS, OPAQUE
+from .namespaces import LAYERS, MADE, OPAQUE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,11 +52,12 @@ def _save_folder(
 ) -> None:
     mode = stat.S_IMODE(os.lstat(path).st_mode)
     os.chmod(path, mode | stat.S_IRWXU)  # noqa: PTH101 - nobody uses this root any more
-    if shown:
-        if _is_opaque(path):
+    names = sorted(os.listdir(path))  # noqa: PTH208
+    if shown and (names or not _has_attribute(path, MADE)):
+        if _has_attribute(path, OPAQUE):
             _add(stream, shown, "CHRTYPE")
         _add(stream, shown, "DIRTYPE", mode=mode)
-    for name in sorted(os.listdir(path)):  # noqa: PTH208
+    for name in names:
         below = f"{shown}/{name}" if shown else name
         if below in skipped:
             continue
@@ -97,9 +98,10 @@ def _add(stream: Any, name: str, kind: str, file: Any = None, **fields: Any) -> 
     stream.addfile(member, file)
 
 
-def _is_opaque(path: str) -> bool:
+def _has_attribute(path: str, name: str) -> bool:
     with contextlib.suppress(OSError):
-        return os.getxattr(path, OPAQUE) == b"y"
+        os.getxattr(path, name)
+        return True
     return False
 
 

@@ -23,6 +23,8 @@ LAYERS = ("root", "shm", "upper", "work")
 by its number, below ``upper``, with the changes, and below ``work``."""
 OPAQUE = "user.overlay.opaque"
 """Attribute of a folder above which hides the one below."""
+MADE = "user.sandbox.made"
+"""Attribute of a folder that we made above another of the same mode: no change by itself."""
 _COPIED_BYTES = 64 * 1024
 _COPIED_DEPTH = 2
 
@@ -154,16 +156,25 @@ def _own(lower: str, upper: str, depth: int, *, files: bool) -> None:
 
     The owner of an image that root made is such a user. Its folders are made anew above it, and
     small files are copied, down to `depth`; further files can be replaced, if not changed in place.
-    A folder that cannot be read is empty (Linux 6.6: a tmpfs before has no such attributes).
+    A folder that cannot be read is empty.
     """
     status = os.stat(lower)  # noqa: PTH116
     os.mkdir(upper, stat.S_IMODE(status.st_mode) | stat.S_IRWXU)  # noqa: PTH102
     if status.st_uid == os.getuid():
         return
     if not os.access(lower, os.R_OK | os.X_OK):
-        os.setxattr(upper, OPAQUE, b"y")
-    elif depth:
+        _mark(upper, OPAQUE)
+        return
+    _mark(upper, MADE)
+    if depth:
         _own_all_in(lower, upper, depth - 1, files=files)
+
+
+def _mark(folder: str, attribute: str) -> None:
+    try:
+        os.setxattr(folder, attribute, b"y")
+    except OSError:  # a tmpfs before Linux 6.6 has none: it hides and skips nothing
+        return
 
 
 def _own_all_in(lower: str, upper: str, depth: int, *, files: bool) -> None:
