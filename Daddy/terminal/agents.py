@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import shlex
 import sys
 import termios
 import tty
@@ -45,7 +46,9 @@ async def play_oracle(env: AsyncTerminalGymEnv, _obs: str) -> None:
         raise ConfigError(f"{env.task.name} has no solution/solve.sh", "choose another agent")
     await env.put(source, "/solution")
     time_s = env.task.settings.agent.timeout_sec
-    await env.step(TerminalAction("bash /solution/solve.sh\n", max_timeout_sec=time_s, done=True))
+    variables = [f"{name}={value}" for name, value in env.task.settings.solution.env.items()]
+    line = shlex.join(["env", *variables, "bash", "/solution/solve.sh"])
+    await env.step(TerminalAction(f"{line}\n", max_timeout_sec=time_s, done=True))
 
 
 async def play_human(env: AsyncTerminalGymEnv, obs: str) -> None:

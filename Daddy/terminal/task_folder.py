@@ -7,7 +7,7 @@ spellings are read too: ``memory = "2G"``, ``storage``, ``allow_internet``.
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
@@ -22,7 +22,8 @@ else:
 
 _UNITS = {"G": 1024.0, "M": 1.0, "K": 1 / 1024}
 _NOT_HERE = ("docker-compose.yaml", "docker-compose.yml")
-_Network = Literal["no-network", "public", "allowlist"]
+_Value = Annotated[str, Field(pattern=r"^[^$]*$")]
+"""Value of a variable; ``${NAME}`` would be one of the host's, of which none is shown."""
 
 
 class _Section(BaseModel):
@@ -40,7 +41,7 @@ class _Environment(_Section):
     os: Literal["linux"] = "linux"
     docker_image: str = ""
     workdir: str = ""
-    env: dict[str, str] = Field(default_factory=dict)
+    env: dict[str, _Value] = Field(default_factory=dict)
 
     @model_validator(mode="before")
     @classmethod
@@ -53,18 +54,18 @@ class _Environment(_Section):
         return given
 
 
-class _Phase(_Section):
+class _Agent(_Section):
     timeout_sec: float = Field(600.0, gt=0)
-    env: dict[str, str] = Field(default_factory=dict)
 
 
-class _Verifier(_Phase):
+class _Verifier(_Agent):
+    env: dict[str, _Value] = Field(default_factory=dict)
     environment_mode: Literal["", "separate", "shared"] = ""
     network_mode: Literal["no-network"] = "no-network"
 
 
 class _Solution(_Section):
-    env: dict[str, str] = Field(default_factory=dict)
+    env: dict[str, _Value] = Field(default_factory=dict)
 
 
 class _TaskFile(_Section):
@@ -75,7 +76,7 @@ class _TaskFile(_Section):
     source: str = ""
     artifacts: tuple[str, ...] = ()
     environment: _Environment = _Environment()
-    agent: _Phase = _Phase()
+    agent: _Agent = _Agent()
     verifier: _Verifier = _Verifier()
     solution: _Solution = _Solution()
 

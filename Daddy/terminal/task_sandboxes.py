@@ -6,12 +6,12 @@ sandbox begins with them.
 
 import asyncio
 import hashlib
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 from Daddy.core.errors import ConfigError
+from Daddy.core.host_and_processes import memory_bytes, usable_cores
 from Daddy.core.humanize import printable_line
 from Daddy.core.name_validation import new_token
 from Daddy.sandbox.backend_facts import open_backend, read_backend_facts
@@ -184,10 +184,9 @@ def _check(outcome: Outcome, where: str) -> None:
 
 def _check_machine(task: TerminalTask) -> None:
     """Raise ConfigError for a limit that this machine cannot meet."""
-    asked, cores = task.settings.environment, os.cpu_count() or 1
-    memory_mb = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // MIB
+    asked, memory_mb = task.settings.environment, memory_bytes()[0] // MIB
     for key, wanted, has in (
-        ("cpus", asked.cpus, cores),
+        ("cpus", asked.cpus, usable_cores()),
         ("memory_mb", asked.memory_mb, memory_mb),
     ):
         if wanted > has:

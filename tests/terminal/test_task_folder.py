@@ -46,6 +46,8 @@ def test_a_task_graded_beside_the_agents_processes_says_so(tmp_path: Path) -> No
         ("[environment]\nallow_internet = true", "environment.allow_internet = True"),
         ("[environment]\nnew_limit = 3", "environment.new_limit = 3"),
         ('[agent]\nuser = "me"', "agent.user = 'me'"),
+        ("[environment]\nenv = {A = '${HOME}'}", "environment.env.A = '${HOME}'"),
+        ("[agent]\nenv = {A = '1'}", "agent.env = "),
         ('artifacts = ["../x"]', "artifacts = "),
         ('[environment]\ndocker_image = "alpine"', "environment.docker_image = 'alpine'"),
         ("[environment", "is no TOML"),
