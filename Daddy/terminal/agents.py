@@ -105,10 +105,11 @@ def play_model(url: str, model: str, max_turns: int, key: str = "") -> Agent:
                 result = await env.step(TerminalAction(command.keys, max_timeout_sec=wait_s))
                 if result.done:
                     return
+                obs = result.obs
             if reply.task_complete:
                 break
             messages.append({"role": "assistant", "content": text})
-            messages.append({"role": "user", "content": await env.render()})
+            messages.append({"role": "user", "content": obs})
         await env.step(TerminalAction(done=True))
 
     return play

@@ -4,6 +4,7 @@ An action types keys, the observation is the screen, and the reward comes from t
 at the end of the episode.
 """
 
+import contextlib
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -101,8 +102,7 @@ class AsyncTerminalGymEnv:
 
     async def step(self, action: TerminalAction) -> StepResult:
         """Type the action's keys. The last step, by `done` or at the agent's time, is graded."""
-        if self._sandbox is None or self._verdict is not None:
-            raise UsageError("no episode goes on in this terminal", "call reset first")
+        self._require_episode(graded=False)
         left = max(0.0, self._ends_at - self._clock.monotonic())
         obs = ""
         try:
@@ -123,21 +123,19 @@ class AsyncTerminalGymEnv:
 
     async def verify(self) -> float | None:
         """Grade the episode, once; return its reward, or None if it is dropped."""
-        if self._sandbox is None:
-            raise UsageError("no episode goes on in this terminal", "call reset first")
         verdict = await self._grade()
         self._record_result(verdict)
         return verdict.reward
 
     async def put(self, source: Path, target: str) -> None:
         """Copy a file or folder of the host into the terminal's sandbox."""
-        if self._sandbox is None:
-            raise UsageError("no episode goes on in this terminal", "call reset first")
-        await self._sandbox.put(source, target)
+        await self._require_episode().put(source, target)
 
     async def render(self) -> str:
-        """Return the screen."""
-        return await self._session.look() if self._sandbox and not self._verdict else ""
+        """Return the screen; nothing once the terminal has ended."""
+        with contextlib.suppress(TerminalGoneError):
+            return await self._session.look() if self._sandbox and not self._verdict else ""
+        return ""
 
     async def close(self) -> None:
         """End the episode and its sandbox. A second call does nothing."""
@@ -155,10 +153,16 @@ class AsyncTerminalGymEnv:
         self._verdict = self._verdict or EpisodeGrade(0.0, reason)
         self._record_result(self._verdict)
 
+    def _require_episode(self, *, graded: bool = True) -> RunnerSandbox:
+        """Return the episode's sandbox. UsageError if there is none, or one that is `graded`."""
+        if self._sandbox is None or (self._verdict and not graded):
+            raise UsageError("no episode goes on in this terminal", "call reset first")
+        return self._sandbox
+
     async def _grade(self) -> EpisodeGrade:
+        sandbox = self._require_episode()
         if self._verdict is None:
-            assert self._sandbox
-            self._verdict = await self._verifier.grade(self._sandbox, self._records.folder)
+            self._verdict = await self._verifier.grade(sandbox, self._records.folder)
             if self._delete:
                 (self._records.folder / "changes.tar").unlink(missing_ok=True)
         return self._verdict

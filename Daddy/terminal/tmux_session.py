@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from Daddy.core.clock import Clock
-from Daddy.core.errors import DaddyError
+from Daddy.core.errors import ConfigError, SandboxError
 from Daddy.sandbox.runner_client import RunnerSandbox
 from Daddy.sandbox.sandbox_interfaces import Outcome
 from Daddy.terminal.task_sandboxes import TaskSandboxes
@@ -50,7 +50,7 @@ _TMUX = ("tmux", "-S", "/run/terminal/tmux")
 _NOTHING: Mapping[str, str] = {}
 
 
-class TerminalGoneError(DaddyError):
+class TerminalGoneError(SandboxError):
     """The tmux session has ended: the agent ended it, or it was over its memory."""
 
 
@@ -75,14 +75,14 @@ class TmuxSession:
         self._size = (str(width), str(height))
 
     async def start(self) -> None:
-        """Start bash in tmux and wait for its first prompt. Raises TerminalGoneError."""
+        """Start bash in tmux and wait for its first prompt. ConfigError for an image without."""
         folder = self._sandboxes.task.recipe.folder
         outcome = await self._run(
             *_SHELL, _START, "sh", *self._size, str(_ANSWER_S), folder, env=_PROMPTS
         )
         if outcome.exit_code:
             told = outcome.stderr.decode(errors="replace").strip()
-            raise TerminalGoneError(f"tmux does not start: {told}", "use an image that has tmux")
+            raise ConfigError(f"tmux does not start: {told}", "use an image that has tmux and bash")
 
     async def look(self) -> str:
         """Return the screen as text. Raises TerminalGoneError."""
