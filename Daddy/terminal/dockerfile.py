@@ -1,8 +1,9 @@
 """Pure. Parses a Dockerfile into what an image without an engine can be made of.
 
-The base maps to an image of Debian's packages. ``RUN apt-get install`` adds packages to it; other
-commands of RUN, and COPY, ENV and WORKDIR, become steps in a sandbox without network. All else is
-refused by its line, but for instructions that change no file (CMD, LABEL, EXPOSE).
+The base maps to an image of Debian's packages, to which ``RUN apt-get install`` adds, and
+``RUN pip install`` gets its wheels from outside. Other commands of RUN, and COPY, ENV and WORKDIR,
+become steps in a sandbox without network. All else is refused by its line, but for instructions
+that change no file (CMD, LABEL, EXPOSE).
 """
 
 import json
@@ -26,13 +27,19 @@ _WITHOUT_EFFECT = {"CMD", "ENTRYPOINT", "LABEL", "EXPOSE", "MAINTAINER", "STOPSI
 _OF_APT = re.compile(r"apt(-get)?\s+(-\S+\s+)*(update|clean|autoremove|upgrade)\b.*")
 _OF_LISTS = re.compile(r"rm\s+-r?f?r?\s+/var/lib/apt/lists/?\*?")
 _PACKAGE = re.compile(r"[a-z0-9][a-z0-9.+-]+")
+_FLAGS_OF_APT = re.compile(r"-y|-q+|-qy|-yq|--yes|--quiet|--no-install-(recommends|suggests)")
+_FLAGS_OF_PIP = re.compile(
+    r"-m|-U|-q|--(upgrade|quiet|no-cache-dir|break-system-packages|root-user-action=ignore)"
+)
+_REQUIREMENT = re.compile(r"[A-Za-z0-9][\w.-]*(\[[\w,-]+\])?([=<>~!]=?[\w.*]+)?")
 
 
 @dataclass(frozen=True)
 class BuildStep:
     """One step in the sandbox: a shell command, or a copy of `sources` to `target`.
 
-    `folder` and `env` are those that the Dockerfile has set by its `line`.
+    `wheels` are the packages that pip installs in it. `folder` and `env` are those that the
+    Dockerfile has set by its `line`.
     """
 
     kind: Literal["run", "copy"]
@@ -42,6 +49,7 @@ class BuildStep:
     command: str = ""
     sources: tuple[str, ...] = ()
     target: str = ""
+    wheels: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -178,16 +186,20 @@ class _Parser:
         if rest.startswith(("--", "<<")):
             raise ValueError(f"{rest.split(maxsplit=1)[0]} is not supported")
         command = shlex.join(json.loads(rest)) if rest.startswith("[") else rest
-        left = []
+        left, wheels = [], list[str]()
         for part in re.split(r"\s*&&\s*", command):
             if re.match(r"(python3? -m )?pip3? install\b", part):
-                raise ValueError("pip has no network here; use apt-get install python3-NAME")
+                wheels += _read_names(part, _REQUIREMENT, _FLAGS_OF_PIP)
+                self.packages.append("python3-pip")
             if re.match(r"apt(-get)?\b.* install\b", part):
-                self.packages += _read_packages(part)
-            elif not _OF_APT.fullmatch(part) and not _OF_LISTS.fullmatch(part):
+                self.packages += _read_names(part, _PACKAGE, _FLAGS_OF_APT)
+                continue
+            if not _OF_APT.fullmatch(part) and not _OF_LISTS.fullmatch(part):
                 left.append(part)
         if left:
-            self._add(BuildStep("run", line, self.folder, dict(self.env), " && ".join(left)))
+            done = " && ".join(left)
+            env = dict(self.env)
+            self._add(BuildStep("run", line, self.folder, env, done, wheels=tuple(wheels)))
 
     def _add(self, step: BuildStep) -> None:
         if not self.base:
@@ -203,10 +215,12 @@ class _Parser:
         return "/" + "/".join(parts)
 
 
-def _read_packages(command: str) -> list[str]:
+def _read_names(command: str, form: "re.Pattern[str]", flags: "re.Pattern[str]") -> list[str]:
     words = shlex.split(command)
-    names = [word for word in words[words.index("install") + 1 :] if not word.startswith("-")]
+    if wrong := [word for word in words if word[:1] == "-" and not flags.fullmatch(word)]:
+        raise ValueError(f"{wrong[0]} is not supported")
+    names = [word for word in words[words.index("install") + 1 :] if word[:1] != "-"]
     for name in names:
-        if not _PACKAGE.fullmatch(name):
-            raise ValueError(f"{name!r} names no package; a version cannot be chosen")
+        if not form.fullmatch(name):
+            raise ValueError(f"{name!r} names no package, or no version that can be chosen")
     return names

@@ -6,14 +6,18 @@ sandbox begins with them.
 
 import asyncio
 import hashlib
+import platform
+import sys
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from Daddy.core.errors import ConfigError
+from Daddy.core.errors import ConfigError, NetworkError
 from Daddy.core.host_and_processes import memory_bytes, usable_cores
 from Daddy.core.humanize import printable_line
 from Daddy.core.name_validation import new_token
+from Daddy.core.run_subprocess import run_command
 from Daddy.sandbox.backend_facts import open_backend, read_backend_facts
 from Daddy.sandbox.bubblewrap import BubblewrapBackend
 from Daddy.sandbox.choose_backend import choose_backend, require_isolation
@@ -35,6 +39,13 @@ _COMMAND_S = 60.0
 _NOTHING: Mapping[str, str] = {}
 _VERIFIER_MB = 64
 """Scratch that a verifier has over the agent's: an agent may have filled its own."""
+_VERSION = "import sys; print('%d.%d' % sys.version_info[:2])"
+_PIP = {
+    "PIP_NO_INDEX": "1",
+    "PIP_FIND_LINKS": "/run/wheels",
+    "PIP_BREAK_SYSTEM_PACKAGES": "1",
+    "PIP_ROOT_USER_ACTION": "ignore",
+}
 _PREPARE = """
 mkdir -p /logs/agent /logs/verifier "$0"
 [ -e /etc/passwd ] || echo "root:x:0:0:root:/root:/bin/bash" > /etc/passwd
@@ -146,9 +157,29 @@ class TaskSandboxes:
             await self._copy(sandbox, step, where)
             return
         env = {**ENVIRONMENT, **step.env}
-        command = Command(("sh", "-c", step.command), env=env, folder=step.folder)
+        if step.wheels:
+            await self._put_wheels(sandbox, step.wheels, where)
+            env.update(_PIP)
+        line = f"({step.command}); code=$?; rm -rf /run/wheels; exit $code"
+        command = Command(("sh", "-c", line), env=env, folder=step.folder)
         time_s = self.task.settings.environment.build_timeout_sec
         _check(await sandbox.run(command, self.limits(time_s)), where)
+
+    async def _put_wheels(self, sandbox: RunnerSandbox, names: tuple[str, ...], where: str) -> None:
+        """Download wheels for the image's Python, of which no code runs here."""
+        told = await sandbox.run(Command(("python3", "-c", _VERSION)), self.limits(_COMMAND_S))
+        version, machine = told.stdout.decode(errors="replace").strip(), platform.machine()
+        tags = [f"--platform={kind}_{machine}" for kind in ("manylinux2014", "manylinux_2_28")]
+        with tempfile.TemporaryDirectory() as folder:
+            argv = [sys.executable, "-m", "pip", "download", "-q", "--only-binary=:all:", *tags]
+            argv += [f"--python-version={version}", f"--dest={folder}/wheels", "--", *names]
+            time_s = self.task.settings.environment.build_timeout_sec
+            done = await asyncio.to_thread(run_command, argv, time_s)
+            if done.returncode:
+                said = printable_line((done.stderr.strip().splitlines() or ["no reason"])[-1])
+                fix = "check the names and the network; only wheels can be installed"
+                raise NetworkError(f"{where}: pip cannot download {', '.join(names)}: {said}", fix)
+            await sandbox.put(Path(folder, "wheels"), "/run/wheels")
 
     async def _copy(self, sandbox: RunnerSandbox, step: BuildStep, where: str) -> None:
         for name in step.sources:

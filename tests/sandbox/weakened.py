@@ -16,7 +16,7 @@ RUNNER_CHANGES = {
     "descriptors": ("    os.closerange(len(descriptors), _MOST_DESCRIPTORS)\n", ""),
     "pid namespace": ("_NEW = kernel.NEW_PIDS | ", "_NEW = "),
     "own /proc": (
-        "def mount_processes(*, hide: bool = False) -> None:\n",
+        'def mount_processes(*, hide: bool = False, root: str = "") -> None:\n',
         "    return\n",
     ),
     "seccomp": ("def enter_filter(program: bytes) -> None:\n", "    return\n"),

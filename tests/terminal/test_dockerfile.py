@@ -33,6 +33,15 @@ def test_packages_go_into_the_image_and_all_else_becomes_steps() -> None:
     assert (ran.folder, ran.env["MODE"]) == ("/app", "two words")
 
 
+def test_what_pip_installs_is_downloaded_before_its_step() -> None:
+    line = "RUN cd /x && python3 -m pip install --no-cache-dir six==1.17.0 'attrs>=23'"
+    recipe = parse_dockerfile(f"FROM python:3.11\n{line}")
+    (step,) = recipe.steps
+    assert step.wheels == ("six==1.17.0", "attrs>=23")
+    assert step.command == line.removeprefix("RUN ")
+    assert recipe.image == "debian:12+python3-pip+tmux+util-linux"
+
+
 @pytest.mark.parametrize(
     ("base", "image"),
     [
@@ -51,7 +60,8 @@ def test_a_base_maps_to_the_nearest_image_of_debian(base: str, image: str) -> No
     "line",
     [
         "FROM alpine:3", "FROM python:3.12", "ADD a /b", "COPY --from=x a b", "COPY ../a b",
-        "RUN pip install numpy", "RUN apt-get install -y nano=1.2", "USER nobody", "FROM debian:12",
+        "RUN pip install -r names.txt", "RUN pip install git+https://x",
+        "RUN apt-get install -y nano=1.2", "USER nobody", "FROM debian:12",
     ],
 )  # fmt: skip
 def test_an_instruction_that_cannot_be_followed_is_named_with_its_line(line: str) -> None:
