@@ -47,9 +47,17 @@ def test_a_solution_earns_one_and_nothing_earns_nothing(task: str, tmp_path: Pat
     assert type_and_finish(TASKS / task, tmp_path / "idle", []).reward == 0.0
 
 
-@pytest.mark.parametrize("forgery", FORGERIES)
-def test_a_forged_reward_is_none(forgery: str, tmp_path: Path) -> None:
-    result = type_and_finish(COUNT, tmp_path, FORGERIES[forgery])
+@pytest.mark.parametrize(
+    ("forgery", "artifacts"),
+    [
+        *((name, '["/app"]') for name in FORGERIES),
+        *((name, "[]") for name, lines in FORGERIES.items() if lines not in (HOOKS, SHIMS)),
+    ],
+)
+def test_a_forged_reward_is_none(forgery: str, artifacts: str, tmp_path: Path) -> None:
+    settings = (COUNT / "task.toml").read_text().replace('["/app"]', artifacts)
+    task = copy_task(COUNT, tmp_path / "task", **{"task.toml": settings})
+    result = type_and_finish(task, tmp_path / "runs", FORGERIES[forgery])
     assert (result.reward, result.done) == (0.0, True), result
     assert result.info["reason"] == "reward of the verifier"
 
