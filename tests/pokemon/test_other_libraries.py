@@ -72,7 +72,9 @@ def test_no_key_of_an_info_belongs_to_another_library(tmp_path: Path) -> None:
 @pytest.mark.parametrize("major", GYMNASIUMS)
 def test_the_guides_example_runs(major: str, tmp_path: Path) -> None:
     (example,) = re.findall(
-        r"```python\n(.*?)```", (ROOT / "docs" / "guide.md").read_text("utf-8"), re.DOTALL
+        r"```python\n(import gymnasium\n.*?)```",
+        (ROOT / "docs" / "guide.md").read_text("utf-8"),
+        re.DOTALL,
     )
     assert len(example.strip().splitlines()) <= 12
     (tmp_path / "example.py").write_text(example, "utf-8")
