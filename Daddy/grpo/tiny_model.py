@@ -16,7 +16,7 @@ from typing import Any
 from Daddy.core.atomic_files import canonical_json, sha256_hex
 from Daddy.core.errors import needs_extra
 from Daddy.core.name_validation import new_token
-from Daddy.grpo.base_models import publish_folder
+from Daddy.grpo.base_models import naming_full_disk, publish_folder
 
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
@@ -64,7 +64,8 @@ def warm_tiny_model(
         return folder
     temp = cache / f".tmp-{new_token()}"
     try:
-        _make(corpus, recipe, temp, report)
+        with naming_full_disk(cache):
+            _make(corpus, recipe, temp, report)
         publish_folder(temp, folder)
     finally:
         shutil.rmtree(temp, ignore_errors=True)

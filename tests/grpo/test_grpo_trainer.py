@@ -147,7 +147,7 @@ def test_a_stopped_training_leaves_a_checkpoint_from_which_it_goes_on(
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can mount a small disk")
-def test_a_full_disk_is_named_and_a_torn_checkpoint_is_passed_over(
+def test_a_full_disk_is_named_and_a_torn_checkpoint_is_not_resumed(
     tiny_model: Path,
     tmp_path: Path,
     loop: asyncio.AbstractEventLoop,
@@ -161,7 +161,8 @@ def test_a_full_disk_is_named_and_a_torn_checkpoint_is_passed_over(
         with pytest.raises(FileError, match="No space left"):
             taught.learner.train()
         assert [path.name for path in disk.folder.glob("checkpoint-*")] == ["checkpoint-1"]
-        assert find_checkpoint(disk.folder) is None
+        with pytest.raises(ConfigError, match="checkpoint-1 is not complete"):
+            find_checkpoint(disk.folder)
 
 
 def test_a_saved_model_loads_offline_and_completes_as_before(
