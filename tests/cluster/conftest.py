@@ -76,8 +76,8 @@ class Person:
         return int(view.holder["pid"])
 
     def ledger(self, kind: str) -> list[dict[str, Any]]:
-        """Return the ledger entries of one kind."""
-        lines = self.run.ledger.read_text().splitlines()
+        """Return the ledger entries of one kind, none before the first pass."""
+        lines = self.run.ledger.read_text().splitlines() if self.run.ledger.exists() else []
         return [entry for line in lines if (entry := json.loads(line))["kind"] == kind]
 
 
