@@ -67,6 +67,7 @@ _ROOM_AT_STOP_S = 60.0
 _TRY_S = 1.0
 
 _LEASE_LOST = "the lease was given to another process"
+_WALL_TIME_END = ("drained", WALL_TIME)
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,24 @@ def apply_adoption(learner: LearnerState, adoption: Adoption, own: StateDict | N
 
 
 def stop_reason(learner: LearnerState) -> tuple[str, str] | None:
-    """Return the kind and the reason of the end, or None to continue."""
+    """Return the kind and the reason of the end, or None to continue.
+
+    With DDP all ranks end at the same update, for whatever reason one does: a rank that went on
+    alone would wait for the others, and end without a checkpoint.
+    """
+    own, group = find_own_end(learner), learner.parts.group
+    if group.size == 1:
+        return own
+    shares = torch.tensor([float(own is not None), float(own == _WALL_TIME_END)])
+    group.average(shares)
+    ends, wall_time = shares.tolist()
+    if own or not ends:
+        return own
+    return _WALL_TIME_END if wall_time else ("drained", "another rank ended")
+
+
+def find_own_end(learner: LearnerState) -> tuple[str, str] | None:
+    """Return the kind and the reason for which this rank ends, or None."""
     total = learner.parts.schedule.total_steps
     if not learner.parts.lease.held():
         return "fenced", _LEASE_LOST
@@ -129,21 +147,8 @@ def stop_reason(learner: LearnerState) -> tuple[str, str] | None:
     action, reason = next_action(learner.health)
     if action == "stop" or (action == "restart" and learner.parts.group.size > 1):
         return "diverged", reason
-    asked = find_request_to_stop(learner)
+    asked = learner.parts.stopper.stop_reason()
     return ("drained", asked) if asked else None
-
-
-def find_request_to_stop(learner: LearnerState) -> str | None:
-    """Return the reason to stop; with DDP one of any rank, so that all stop at the same update.
-
-    A rank that went on alone would wait for the others, and end without a checkpoint.
-    """
-    asked, group = learner.parts.stopper.stop_reason(), learner.parts.group
-    if group.size == 1:
-        return asked
-    share = torch.tensor([float(asked is not None)])
-    group.average(share)
-    return asked or ("another rank was asked to stop" if share.item() else None)
 
 
 def adoption_is_due(learner: LearnerState) -> bool:

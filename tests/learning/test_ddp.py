@@ -20,10 +20,13 @@ from Daddy.core.entry_point import run_entry
 from Daddy.core.errors import ExitCode, NetworkError
 from Daddy.core.rank_address import RankAddress
 from Daddy.core.run_paths import RunPaths
+from Daddy.core.stop_conditions import WALL_TIME
+from Daddy.learning import loop
 from Daddy.learning.checkpoint import load_newest
 from Daddy.learning.ddp import GlooGroup, Rendezvous
 from Daddy.learning.rollout_buffer import Minibatch
 from tests.learning.ddp_rank import STEPS, Batches, minibatch, updater
+from tests.learning.helpers import FakeLease, StopAfter, cartpole_parts
 from tests.patience import PATIENCE_S, until
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -172,6 +175,42 @@ def test_two_learners_of_which_one_is_asked_to_stop_end_with_the_weights_of_one(
     assert all(torch.equal(first[name], second[name]) for name in learnt)
     assert first["optimizer.mean"].any()
     assert not torch.equal(first["environment.0"], second["environment.0"])
+
+
+class EndsAfter(StopAfter, FakeLease):
+    """Is a lease that is lost, or a wall time that is up, after some updates."""
+
+    def __init__(self, looks):
+        StopAfter.__init__(self, looks)
+        FakeLease.__init__(self)
+
+    def held(self):
+        return not super().stop_reason()
+
+    def stop_reason(self):
+        return WALL_TIME if super().stop_reason() else None
+
+
+@pytest.mark.parametrize(
+    ("part", "ends"),
+    [
+        ("lease", [("drained", "another rank ended"), ("fenced", loop._LEASE_LOST)]),
+        ("stopper", [("drained", WALL_TIME)] * 2),
+    ],
+)
+def test_a_rank_ends_with_a_checkpoint_when_another_ends(tmp_path, part, ends):
+    port, folders = free_port(), [tmp_path / "0", tmp_path / "1"]
+
+    def run(rank):
+        group = GlooGroup(RankAddress(rank, 2, port=port))
+        changes = {part: EndsAfter(3)} if rank else {}
+        return loop.train(cartpole_parts(folders[rank], group=group, **changes))
+
+    with ThreadPoolExecutor() as pool:
+        outcomes = list(pool.map(run, (0, 1)))
+    assert [(each.kind, each.reason) for each in outcomes] == ends
+    assert load_newest(folders[0]).checkpoint.step == outcomes[0].step == outcomes[1].step
+    assert (load_newest(folders[1]) is None) == (part == "lease")
 
 
 def test_ranks_that_would_share_weights_with_others_are_refused(tmp_path, monkeypatch, capsys):
