@@ -66,7 +66,8 @@ def _read_step(environment: Mapping[str, str]) -> dict[str, str]:
     """
     host = environment.get("SLURM_LAUNCH_NODE_IPADDR", "127.0.0.1")
     return {
-        "WORLD_SIZE": environment.get("SLURM_NTASKS", "1"),
+        # SLURM_NTASKS may be the allocation's: its interactive shell is a step of one task.
+        "WORLD_SIZE": environment.get("SLURM_STEP_NUM_TASKS", "1"),
         "RANK": environment.get("SLURM_PROCID", ""),
         "MASTER_ADDR": environment.get("MASTER_ADDR", host),
         "TORCHELASTIC_RESTART_COUNT": ".".join(environment.get(key, "0") for key in _STEP_START),

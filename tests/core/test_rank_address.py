@@ -3,8 +3,8 @@ import pytest
 from Daddy.core.errors import ConfigError
 from Daddy.core.rank_address import RankAddress, rank_environment, read_rank
 
-STEP = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_NTASKS": "2", "SLURM_PROCID": "1"}
-STEP |= {"SLURM_LAUNCH_NODE_IPADDR": "10.0.0.1"}
+STEP = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_PROCID": "1", "SLURM_NTASKS": "2"}
+STEP |= {"SLURM_STEP_NUM_TASKS": "2", "SLURM_LAUNCH_NODE_IPADDR": "10.0.0.1"}
 
 
 def test_ranks_are_read_from_the_standard_variables():
@@ -28,4 +28,6 @@ def test_tasks_that_srun_started_are_ranks_without_a_port_if_asked_for():
     assert read_rank({**STEP, "WORLD_SIZE": "1"}, slurm=True) is None
     batch = {name: text for name, text in STEP.items() if name != "SLURM_STEP_ID"}
     assert read_rank(batch, slurm=True) is None, "a job's script is no task"
+    shell = {**STEP, "SLURM_STEP_NUM_TASKS": "1", "SLURM_PROCID": "0"}
+    assert read_rank(shell, slurm=True) is None, "an interactive shell trains alone"
     assert read_rank({**STEP, "SLURM_RESTART_COUNT": "1"}, slurm=True) != at
