@@ -66,7 +66,7 @@ def test_on_several_nodes_srun_starts_a_rank_on_each() -> None:
     text = render_job_script(spec(nodes=2))
     assert "#SBATCH --nodes=2\n#SBATCH --ntasks=2\n#SBATCH --ntasks-per-node=1\n" in text
     assert (
-        "\nexec srun --label --export=ALL --kill-on-bad-exit=0 --wait=30 --cpus-per-task=8 "
+        "\nexec srun --label --export=ALL --kill-on-bad-exit=0 --wait=75 --cpus-per-task=8 "
         "/opt/venv/bin/python -m Daddy.train_slim --attempt 0123456789ab\n"
     ) in text
 

@@ -22,8 +22,10 @@ _ASK_END = (
 )
 """Sets the job's end time; Slurm 22.05 does not, so the job runs squeue once."""
 
-_LAST_RANK_S = 30
-"""Seconds from the first rank's end until Slurm ends the others, which may write a checkpoint."""
+_LAST_RANK_S = 75
+"""Seconds from the first rank's end until Slurm ends the others: more than the 60 s for which one
+that was asked to stop waits for room on a full disk. One whose wall time is up would wait longer,
+but the job's end is near then."""
 
 
 def render_job_script(spec: JobSpec) -> str:
