@@ -50,8 +50,9 @@ LOOK_S = 2.0
 """Shortest time between two listings of the queue."""
 ABSENT_S = 60.0
 """Seconds without a job in complete listings after which it is gone; more than sbatch may take."""
-GRACE_S = 15.0
-"""Seconds after the request to stop in which a job may write its checkpoint."""
+GRACE_S, RANKS_GRACE_S = 15.0, 60.0
+"""Seconds after the request to stop in which a job may write its checkpoint; ranks on several nodes
+finish their rollout first."""
 RETRY_S = 30.0
 """Seconds until a submission that the site refused for now is tried again."""
 
@@ -217,11 +218,11 @@ class SlurmExecutor:
             self._start_or_wait(attempt)
 
     def _request_end(self, job: _Job, found: QueueJob) -> None:
-        """Signal a running job that is to end, and cancel it `GRACE_S` later; cancel a waiting one.
+        """Signal a running job that is to end, and cancel it some time later; cancel a waiting one.
 
         A request that fails is repeated.
         """
-        now = self._clock.monotonic()
+        now, grace_s = self._clock.monotonic(), GRACE_S if self._nodes == 1 else RANKS_GRACE_S
         if job.end_at is None or now < job.end_at:
             return
         reference = JobRef(found.job_id, job.token)
@@ -230,7 +231,7 @@ class SlurmExecutor:
                 self._scheduler.cancel(reference)
             else:
                 self._scheduler.signal(reference)
-            job.end_requested, job.end_at = True, now + GRACE_S
+            job.end_requested, job.end_at = True, now + grace_s
 
     def _has_vanished(self, job: _Job) -> bool:
         """Return True if a job that a complete listing lacks is gone."""
