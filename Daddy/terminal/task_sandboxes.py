@@ -34,6 +34,8 @@ ENVIRONMENT: Final = {
 }
 PRIVATE: Final = ("tests", "solution", "logs/verifier")
 """Paths, without their first slash, that belong to the verifier and to nobody else."""
+_UNLINKED: Final = (*PRIVATE, "proc")
+"""Paths that no link may pass: one of /proc leads to another place for each process."""
 _LIFETIME_S = 6 * 3600.0
 _COMMAND_S = 60.0
 _NOTHING: Mapping[str, str] = {}
@@ -121,7 +123,7 @@ class TaskSandboxes:
             first = await sandbox.run(prepare, self.limits(_COMMAND_S, more_mb))
             _check(first, "its first command")
             if archive:
-                await sandbox.restore_changes(archive, (), (*PRIVATE, *without), PRIVATE)
+                await sandbox.restore_changes(archive, (), (*PRIVATE, *without), _UNLINKED)
         except BaseException:
             await sandbox.close()
             raise
@@ -131,7 +133,7 @@ class TaskSandboxes:
         """Make a sandbox with what an agent changed, or with those paths only."""
         if only:
             sandbox = await self.open_with(await self.build(), only, more_mb=_VERIFIER_MB)
-            await sandbox.restore_changes(archive, only, PRIVATE, PRIVATE)
+            await sandbox.restore_changes(archive, only, PRIVATE, _UNLINKED)
             return sandbox
         return await self.open_with(archive, more_mb=_VERIFIER_MB)
 

@@ -78,6 +78,22 @@ def test_the_module_under_test_runs_where_no_reward_is_written(tmp_path: Path) -
     assert (result.reward, result.info["reason"]) == (0.0, "reward of the verifier")
 
 
+def test_no_link_of_the_agent_reaches_the_tests(tmp_path: Path) -> None:
+    """A link is tried by each process of the verifier; its folder and ids are known before."""
+    links = [
+        "ln -s /tmp /app/lib; ln -s /proc/self/cwd/lib/../tests/expected.txt /app/by_folder",
+        "for i in $(seq 2 99); do ln -s /proc/$i/root/tests/expected.txt by_id$i; done",
+        "ln -s /dev/fd/9 by_descriptor; ln -s /etc/hostname good; ln -s loop loop",
+    ]
+    script = (
+        "exec 9< /tests/expected.txt; [ -L good ] || exit 1; echo 0 > /logs/verifier/reward.txt;"
+        f"for link in by* loop; do ! cmp $link /tests/expected.txt || {REWARD}; done"
+    )
+    files = {"tests__test.sh": script, "tests__expected.txt": "29"}
+    result = type_and_finish(copy_task(COUNT, tmp_path / "task", **files), tmp_path / "runs", links)
+    assert result.reward == 0.0, result
+
+
 @pytest.mark.parametrize("artifacts", ['["/app"]', "[]"])
 def test_the_verifier_sees_what_the_agent_deleted(artifacts: str, tmp_path: Path) -> None:
     settings = (COUNT / "task.toml").read_text().replace('["/app"]', artifacts)

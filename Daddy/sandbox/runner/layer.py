@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _NOT_KEPT = ("dev", "proc")
 _PIECE = 64 * 1024
+_MOST_LINKS = 40
 
 
 def save(store: int, shown: list[str], overlaid: list[str]) -> NoReturn:
@@ -109,7 +110,7 @@ def restore(only: list[str], without: list[str], unlinked: list[str]) -> NoRetur
     """Make the changes of the stream on standard input again below /; then exit.
 
     `only` are the paths that are taken, all if it is empty, and `without` paths that are not. A
-    link that leads to a path of `unlinked`, or to a folder above it, is removed.
+    link that passes a path of `unlinked`, or leads to a folder above it, is removed.
     """
     import tarfile
 
@@ -146,10 +147,29 @@ def _restore(stream: Any, members: Iterable[Any], wanted: Callable[[str], bool])
 
 def _remove_links(links: list[str], unlinked: list[str]) -> None:
     for link in links:
-        target = os.path.realpath(link).strip("/")
+        *passed, target = _walk(link)
         above = not target or any(_is_below(path, target) for path in unlinked)
-        if above or any(_is_below(target, path) for path in unlinked):
+        if above or any(_is_below(hop, path) for hop in (*passed, target) for path in unlinked):
             os.unlink(link)  # noqa: PTH108
+
+
+def _walk(path: str) -> list[str]:
+    """Return each place that a path passes, and last its end; at most as many links as Linux."""
+    places, here, left, links = [""], "", path.split("/")[::-1], 0
+    while left and links <= _MOST_LINKS:
+        part = left.pop()
+        if part in ("", "."):
+            continue
+        below = os.path.normpath(f"/{here}/{part}").strip("/")
+        if part != ".." and os.path.islink(f"/{below}"):  # noqa: PTH114
+            links += 1
+            target = os.readlink(f"/{below}")  # noqa: PTH115
+            here = "" if target.startswith("/") else here
+            left += target.split("/")[::-1]
+        else:
+            here = below
+            places.append(here)
+    return places
 
 
 def _is_below(name: str, path: str) -> bool:
