@@ -101,6 +101,10 @@ class SandboxError(DaddyError):
     exit_code = ExitCode.NOT_CONFINED
 
 
+class CopyFailedError(SandboxError):
+    """A sandbox answered that it cannot copy its files, or sent what is refused."""
+
+
 OWN_ENVIRONMENT = {"harbor": "python3.12", "tinker": "python3.11", "vllm": "python3.12"}
 """Extra that cannot be installed beside ours → the oldest Python that it runs on."""
 

@@ -13,7 +13,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import IO, Any, Literal, get_args
 
-from Daddy.core.errors import FileError, SandboxError
+from Daddy.core.errors import CopyFailedError, FileError, SandboxError
 from Daddy.core.humanize import printable_line
 from Daddy.sandbox.sandbox_interfaces import (
     LINE_BYTES,
@@ -244,7 +244,7 @@ class RunnerSandbox:
 
     async def _finish_copy(self, feed: Callable[[bytes], None] = lambda _: None) -> Outcome:
         kept = {name: bytearray() for name in _STREAMS}
-        async for stream, part in self._parts():
+        async for stream, part in self._parts(CopyFailedError):
             if stream == "stdout":
                 feed(part)
             else:
@@ -328,8 +328,10 @@ class RunnerSandbox:
         self._ended = self._ended or "its process died"
         return SandboxError(f"the sandbox ended: {self._ended}", _REMEDY)
 
-    async def _parts(self) -> AsyncIterator[tuple[str, bytes]]:
-        """Yield parts of the output; then the outcome is in `_claim`."""
+    async def _parts(
+        self, broken: type[SandboxError] = SandboxError
+    ) -> AsyncIterator[tuple[str, bytes]]:
+        """Yield parts of the output; then the outcome is in `_claim`, or `broken` is raised."""
         while "stream" in (header := await self._header()):
             size, stream = header.get("bytes"), header["stream"]
             if type(size) is not int or not 0 < size <= _PART_BYTES or stream not in _STREAMS:
@@ -340,7 +342,7 @@ class RunnerSandbox:
                 raise self._death() from None
         if "broken" in header:
             reason = printable_line(str(header["broken"]))
-            raise SandboxError(f"the sandbox cannot confine a command: {reason}", _REMEDY)
+            raise broken(f"the sandbox cannot confine a command: {reason}", _REMEDY)
         self._claim = header
 
     async def _header(self) -> dict[str, Any]:
@@ -363,7 +365,7 @@ def _write(file: IO[bytes], part: bytes) -> None:
 def _check_copy(outcome: Outcome) -> None:
     if outcome.ending != "exited" or outcome.exit_code or outcome.lost_bytes:
         told = printable_line(outcome.stderr.decode(errors="replace"))
-        raise SandboxError(f"the copy failed: {told or outcome.ending}", "check the path")
+        raise CopyFailedError(f"the copy failed: {told or outcome.ending}", "check the path")
 
 
 async def start_runner(

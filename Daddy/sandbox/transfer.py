@@ -19,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import NoReturn
 
-from Daddy.core.errors import DaddyError, FileError, SandboxError
+from Daddy.core.errors import CopyFailedError, DaddyError, FileError
 from Daddy.core.humanize import has_control_character, printable_line
 from Daddy.core.name_validation import new_token
 from Daddy.sandbox.guarded_folder import GuardedFolder
@@ -191,12 +191,12 @@ class TarUnpacker:
     def finish(self) -> None:
         """Move what was written to the target, where nothing may be by now.
 
-        Raises SandboxError for a refused stream, FileError if the host could not write.
+        Raises CopyFailedError for a refused stream, FileError if the host could not write.
         """
         if self._error:
             raise self._error
         if not self._ended:
-            _fail(SandboxError, self._target.name, "its archive ends too early")
+            _fail(CopyFailedError, self._target.name, "its archive ends too early")
         with self._naming_target():
             if stat.S_ISDIR(os.stat(_CONTENT, dir_fd=self._root).st_mode):
                 os.rename(_CONTENT, self._target, src_dir_fd=self._root)
@@ -222,13 +222,13 @@ class TarUnpacker:
             yield from self._write_member(long_name or header.name, header, first=not written)
             written, long_name = written + 1, ""
         if not written or long_name:
-            _fail(SandboxError, long_name or self._target.name, "its archive ends too early")
+            _fail(CopyFailedError, long_name or self._target.name, "its archive ends too early")
         self._ended = True
         yield 0
 
     def _read_long_name(self, size: int) -> Generator[int, bytes, str]:
         if not 0 < size <= _NAME_BYTES:
-            _fail(SandboxError, self._target.name, f"it holds a name of {size:,} bytes")
+            _fail(CopyFailedError, self._target.name, f"it holds a name of {size:,} bytes")
         padded = yield size + -size % tarfile.BLOCKSIZE
         return padded[:size].removesuffix(b"\0").decode(errors="surrogateescape")
 
@@ -247,13 +247,13 @@ class TarUnpacker:
         if header.type == tarfile.DIRTYPE and header.size:
             reason = "it is a folder that claims to have bytes"
         if reason := reason or self._budget.spend(header.size):
-            _fail(SandboxError, name, reason)
+            _fail(CopyFailedError, name, reason)
         try:
             yield from self._write_new(os.path.normpath(f"{_CONTENT}/{name}"), header)
         except FileExistsError:
-            _fail(SandboxError, name, "it occurs twice")
+            _fail(CopyFailedError, name, "it occurs twice")
         except (FileNotFoundError, NotADirectoryError):
-            _fail(SandboxError, name, "no folder for it comes before it")
+            _fail(CopyFailedError, name, "no folder for it comes before it")
 
     def _write_new(self, path: str, header: tarfile.TarInfo) -> Generator[int, bytes, None]:
         """Create a file or folder; only we write below the root, so no part of a path is a link."""
@@ -274,4 +274,4 @@ def _parse_header(block: bytes) -> tarfile.TarInfo:
     try:
         return tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
     except tarfile.HeaderError as error:
-        raise SandboxError(f"the sandbox sent no tar archive: {error}", _REMEDY) from error
+        raise CopyFailedError(f"the sandbox sent no tar archive: {error}", _REMEDY) from error

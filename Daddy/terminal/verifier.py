@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from Daddy.core.atomic_files import write_new
-from Daddy.core.errors import DaddyError
+from Daddy.core.errors import CopyFailedError, DaddyError, SandboxError
 from Daddy.sandbox.runner_client import RunnerSandbox
 from Daddy.sandbox.sandbox_interfaces import MIB, Outcome
 from Daddy.terminal.reward_files import EpisodeGrade, ReduceBy, read_rewards
@@ -41,12 +41,15 @@ class Verifier:
     async def grade(self, agent: RunnerSandbox, folder: Path) -> EpisodeGrade:
         """Grade the agent's sandbox, whose processes end; keep what is read in `folder`.
 
-        A verifier that fails gives no reward: the verdict's is None.
+        A verifier that fails gives no reward: the verdict's is None. Files that cannot be carried
+        give 0, else an agent could choose to be dropped.
         """
         try:
             if self._task.in_place:
                 return await self._grade_in_place(agent, folder)
             return await self._grade_apart(agent, folder)
+        except CopyFailedError as error:
+            return EpisodeGrade(0.0, f"the agent's files could not be carried: {error.message}")
         except DaddyError as error:
             return EpisodeGrade(None, f"it could not be graded: {error.message}")
 
@@ -58,7 +61,11 @@ class Verifier:
     async def _grade_apart(self, agent: RunnerSandbox, folder: Path) -> EpisodeGrade:
         changes = folder / "changes.tar"
         most = self._sandboxes.limits(0).scratch_mb * MIB * 2
-        if not await agent.save_changes(changes, most):
+        try:
+            saved = await agent.save_changes(changes, most)
+        except SandboxError as error:  # of the agent's own sandbox, so it may have ended that
+            raise CopyFailedError(error.message) from error
+        if not saved:
             return EpisodeGrade(0.0, f"the agent's files are larger than {most // MIB} MB")
         answers = await self._exercise(changes)
         async with self._opened(changes, self._task.settings.artifacts) as sandbox:

@@ -78,16 +78,36 @@ def test_the_module_under_test_runs_where_no_reward_is_written(tmp_path: Path) -
     assert (result.reward, result.info["reason"]) == (0.0, "reward of the verifier")
 
 
+@pytest.mark.parametrize(
+    ("lines", "artifacts"),
+    [
+        (["for i in $(seq 300); do mkdir twenty-letter-folder; cd twenty*; done"], '["/app"]'),
+        (["mkdir -p $(printf 'd/%.0s' {1..1200})"], '["/app"]'),
+        (["mv /etc /etc2; ln -s /etc2 /etc"], "[]"),
+    ],
+)
+def test_files_that_cannot_be_carried_earn_nothing(
+    lines: list[str], artifacts: str, tmp_path: Path
+) -> None:
+    """An agent could else choose to be dropped."""
+    settings = (COUNT / "task.toml").read_text().replace('["/app"]', artifacts)
+    task = copy_task(COUNT, tmp_path / "task", **{"task.toml": settings})
+    result = type_and_finish(task, tmp_path / "runs", lines)
+    assert (result.reward, result.done) == (0.0, True), result
+    assert "could not be carried" in result.info["reason"]
+
+
 def test_no_link_of_the_agent_reaches_the_tests(tmp_path: Path) -> None:
     """A link is tried by each process of the verifier; its folder and ids are known before."""
     links = [
         "ln -s /tmp /app/lib; ln -s /proc/self/cwd/lib/../tests/expected.txt /app/by_folder",
         "for i in $(seq 2 99); do ln -s /proc/$i/root/tests/expected.txt by_id$i; done",
-        "ln -s /dev/fd/9 by_descriptor; ln -s /etc/hostname good; ln -s loop loop",
+        "ln -s /dev/fd/9 by_descriptor; ln -s /etc/hostname good; ln -s / by_root; ln -s . by_loop",
     ]
     script = (
         "exec 9< /tests/expected.txt; [ -L good ] || exit 1; echo 0 > /logs/verifier/reward.txt;"
-        f"for link in by* loop; do ! cmp $link /tests/expected.txt || {REWARD}; done"
+        "for link in by* by_*/tests/expected.txt; do"
+        f" ! cmp $link /tests/expected.txt || {REWARD}; done"
     )
     files = {"tests__test.sh": script, "tests__expected.txt": "29"}
     result = type_and_finish(copy_task(COUNT, tmp_path / "task", **files), tmp_path / "runs", links)
@@ -120,7 +140,8 @@ def test_grading_in_place_is_marked_as_forgeable(tmp_path: Path) -> None:
     task = copy_task(COUNT, tmp_path / "task", **{"task.toml": text})
     result = type_and_finish(task, tmp_path / "runs", [LINGER])
     assert result.info["forgeable"]
-    assert result.reward != 0.0, "forged, or spoiled"
+    spoiled = "could not be carried" in result.info["reason"]
+    assert result.reward != 0.0 or spoiled, "forged, or spoiled"
     assert read_result(tmp_path / "runs")["verifier"] == "in place"
 
 
@@ -131,7 +152,6 @@ def test_grading_in_place_is_marked_as_forgeable(tmp_path: Path) -> None:
         ("echo many > /logs/verifier/reward.txt", "could not convert"),
         (f"{REWARD}; echo '{{}}' > /logs/verifier/reward.json", "reward.txt and reward.json"),
         ("sleep 100", "timed out"),
-        ("ln -s /etc/passwd /logs/verifier/reward.txt", "could not be graded"),
     ],
 )
 def test_a_verifier_that_fails_drops_the_episode(script: str, reason: str, tmp_path: Path) -> None:

@@ -168,7 +168,7 @@ def _walk(path: str) -> list[str]:
             left += target.split("/")[::-1]
         else:
             here = below
-            places.append(here)
+        places.append(here)
     return places
 
 
