@@ -214,15 +214,18 @@ class RunnerSandbox:
         only: Sequence[str] = (),
         without: Sequence[str] = (),
         unlinked: Sequence[str] = (),
+        *,
+        readable: bool = False,
     ) -> None:
         """Make the changes of an archive again in a sandbox with a writable root.
 
         `only` are the paths, without their first slash, that are taken (default: all); `without`
-        those that are not, and `unlinked` those that no link of the archive may lead to.
+        those that are not, and `unlinked` those that no link of the archive may pass. With
+        `readable` their owner may read all files and change all folders.
         """
         with source.open("rb") as file, self._turn(_COPY.time_s):
             paths = {"only": [*only], "without": [*without], "unlinked": [*unlinked]}
-            await self._send({"do": "restore", **paths}, self._copy_limits())
+            await self._send({"do": "restore", "readable": readable, **paths}, self._copy_limits())
             outcome = await self._send_stream(iter(lambda: file.read(PIECE), b""))
         _check_copy(outcome)
 

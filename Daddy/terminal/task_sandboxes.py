@@ -39,7 +39,7 @@ _UNLINKED: Final = (*PRIVATE, "proc")
 _LIFETIME_S = 6 * 3600.0
 _COMMAND_S = 60.0
 _NOTHING: Mapping[str, str] = {}
-_VERIFIER_MB = 64
+VERIFIER_MB: Final = 64
 """Scratch that a verifier has over the agent's: an agent may have filled its own."""
 _VERSION = "import sys; print('%d.%d' % sys.version_info[:2])"
 _PIP = {
@@ -113,9 +113,13 @@ class TaskSandboxes:
         return await self.open_with(await self.build())
 
     async def open_with(
-        self, archive: Path | None, without: tuple[str, ...] = (), *, more_mb: int = 0
+        self, archive: Path | None, without: tuple[str, ...] = (), *, verifies: bool = False
     ) -> RunnerSandbox:
-        """Make a sandbox with the changes of an archive; the verifier's folders are made anew."""
+        """Make a sandbox with the changes of an archive; the verifier's folders are made anew.
+
+        One that `verifies` has more memory, and can read all files: user 0 inside cannot by itself.
+        """
+        more_mb = VERIFIER_MB if verifies else 0
         spec = SandboxSpec(self.image, persistent=True, writable_root=True, lifetime_s=_LIFETIME_S)
         sandbox = await self._backend.create(spec)
         try:
@@ -123,7 +127,9 @@ class TaskSandboxes:
             first = await sandbox.run(prepare, self.limits(_COMMAND_S, more_mb))
             _check(first, "its first command")
             if archive:
-                await sandbox.restore_changes(archive, (), (*PRIVATE, *without), _UNLINKED)
+                await sandbox.restore_changes(
+                    archive, (), (*PRIVATE, *without), _UNLINKED, readable=verifies
+                )
         except BaseException:
             await sandbox.close()
             raise
@@ -131,11 +137,15 @@ class TaskSandboxes:
 
     async def open_verifier(self, archive: Path, only: tuple[str, ...] = ()) -> RunnerSandbox:
         """Make a sandbox with what an agent changed, or with those paths only."""
-        if only:
-            sandbox = await self.open_with(await self.build(), only, more_mb=_VERIFIER_MB)
-            await sandbox.restore_changes(archive, only, PRIVATE, _UNLINKED)
-            return sandbox
-        return await self.open_with(archive, more_mb=_VERIFIER_MB)
+        if not only:
+            return await self.open_with(archive, verifies=True)
+        sandbox = await self.open_with(await self.build(), only, verifies=True)
+        try:
+            await sandbox.restore_changes(archive, only, PRIVATE, _UNLINKED, readable=True)
+        except BaseException:
+            await sandbox.close()
+            raise
+        return sandbox
 
     async def _build(self, archive: Path) -> None:
         sandbox = await self.open_with(None)

@@ -13,6 +13,7 @@ from typing import Final
 
 from Daddy.core.atomic_files import write_new
 from Daddy.core.errors import CopyFailedError, DaddyError, SandboxError
+from Daddy.core.name_validation import new_token
 from Daddy.sandbox.runner_client import RunnerSandbox
 from Daddy.sandbox.sandbox_interfaces import MIB, Outcome
 from Daddy.terminal.reward_files import EpisodeGrade, ReduceBy, read_rewards
@@ -80,8 +81,9 @@ class Verifier:
         if not source.is_file():
             return None
         async with self._opened(changes) as sandbox:
-            await sandbox.put(source, f"/run/{_EXERCISE}")
-            return (await self._run_script(sandbox, f"/run/{_EXERCISE}")).stdout
+            script = f"/{new_token()}.sh"  # no folder of the agent's, which may be a link
+            await sandbox.put(source, script)
+            return (await self._run_script(sandbox, script)).stdout
 
     @contextlib.asynccontextmanager
     async def _opened(

@@ -74,6 +74,7 @@ def test_the_module_under_test_runs_where_no_reward_is_written(tmp_path: Path) -
         f"printf 'import atexit, os\\natexit.register(lambda: {PYTHON})\\n' > rotate.py",
         "echo 'os.system(\"rm -rf /tests /logs/verifier/*\")' >> rotate.py",
     ]
+    forged.append("mv /run /run2; ln -s /run2 /run")
     result = type_and_finish(TASKS / "devops_task", tmp_path, forged)
     assert (result.reward, result.info["reason"]) == (0.0, "reward of the verifier")
 
@@ -95,6 +96,25 @@ def test_files_that_cannot_be_carried_earn_nothing(
     result = type_and_finish(task, tmp_path / "runs", lines)
     assert (result.reward, result.done) == (0.0, True), result
     assert "could not be carried" in result.info["reason"]
+
+
+@pytest.mark.parametrize(
+    ("line", "artifacts"),
+    [
+        ("chmod 000 errors.txt", '["/app"]'),
+        ("chmod 000 /app", '["/app"]'),
+        ("mkdir d; ln -s / d/x; chmod 555 d", '["/app"]'),
+        ("chmod 000 /logs", "[]"),
+        ("rm -rf /logs; echo > /logs; ln /logs /twin", "[]"),
+    ],
+)
+def test_modes_and_links_keep_no_verifier_from_grading(
+    line: str, artifacts: str, tmp_path: Path
+) -> None:
+    settings = (COUNT / "task.toml").read_text().replace('["/app"]', artifacts)
+    task = copy_task(COUNT, tmp_path / "task", **{"task.toml": settings})
+    result = type_and_finish(task, tmp_path / "runs", ["echo 7 > errors.txt", line])
+    assert result.reward == 0.25, result
 
 
 def test_no_link_of_the_agent_reaches_the_tests(tmp_path: Path) -> None:

@@ -106,43 +106,49 @@ def _has_attribute(path: str, name: str) -> bool:
     return False
 
 
-def restore(only: list[str], without: list[str], unlinked: list[str]) -> NoReturn:
+def restore(
+    only: list[str], without: list[str], unlinked: list[str], *, readable: bool
+) -> NoReturn:
     """Make the changes of the stream on standard input again below /; then exit.
 
     `only` are the paths that are taken, all if it is empty, and `without` paths that are not. A
     link that passes a path of `unlinked`, or leads to a folder above it, is removed.
+    With `readable` the owner may read all files, and also write to all folders.
     """
     import tarfile
 
-    def wanted(name: str) -> bool:
+    def wanted(name: str, *, is_folder: bool = False) -> bool:
+        """Tell that a path is taken, and replaces no folder above an excluded one."""
         below = (not only) or any(_is_below(name, path) for path in only)
-        return below and not any(_is_below(name, path) for path in without)
+        return below and not any(
+            _is_below(name, path) or (not is_folder and _is_below(path, name)) for path in without
+        )
 
     def kept(member: Any) -> bool:
-        """Tell that a member is wanted and replaces no folder above an excluded path."""
-        above = any(_is_below(path, member.name) for path in without)
-        return wanted(member.name) and (member.isdir() or not above)
+        if readable:
+            member.mode |= stat.S_IRWXU if member.isdir() else stat.S_IRUSR
+        return wanted(member.name, is_folder=member.isdir())
 
     try:
         with tarfile.open(fileobj=sys.stdin.buffer, mode="r|") as stream:
-            links = _restore(stream, filter(kept, stream), wanted)
-        _remove_links(links, unlinked)
+            _restore(stream, filter(kept, stream), wanted, unlinked)
     except (OSError, tarfile.TarError) as error:
         fail_copy(f"cannot restore the changes: {error}")
     os._exit(0)
 
 
-def _restore(stream: Any, members: Iterable[Any], wanted: Callable[[str], bool]) -> list[str]:
-    """Make the members again; return the paths of the symbolic links among them."""
+def _restore(
+    stream: Any, members: Iterable[Any], wanted: Callable[[str], bool], unlinked: list[str]
+) -> None:
     modes: list[tuple[str, int]] = []
     links: list[str] = []
     for member in members:
         _restore_member(stream, member, modes, wanted)
         links += [f"/{member.name}"] if member.issym() else []
+    _remove_links(links, unlinked)  # before a mode forbids it
     for path, mode in reversed(modes):
         with contextlib.suppress(PermissionError):  # of a folder of the image
             os.chmod(path, mode)  # noqa: PTH101
-    return links
 
 
 def _remove_links(links: list[str], unlinked: list[str]) -> None:

@@ -135,7 +135,8 @@ class Runner:
     def _answer_restore(self, request: dict[str, Any]) -> dict[str, Any]:
         def body(descriptors: list[int]) -> None:
             become_command.confine(descriptors, {"CORE": 0}, self._filter)
-            layer.restore(request["only"], request["without"], request["unlinked"])
+            paths = [request[name] for name in ("only", "without", "unlinked")]
+            layer.restore(*paths, readable=request["readable"])
 
         return self._take_stream(body)
 
