@@ -17,6 +17,8 @@ from Daddy.terminal.reward_files import ReduceBy, read_rewards
         (b"nan", None, None, "sum", None),
         (b"", None, None, "sum", None),
         (None, b'{"a": true}', None, "sum", None),
+        (None, b'{"a": 1%s}' % (b"0" * 400), None, "sum", None),
+        (None, b"[" * 100_000, None, "sum", None),
         (None, b"[1]", None, "sum", None),
         (None, b"{}", None, "sum", None),
         (None, None, None, "sum", None),
