@@ -11,13 +11,14 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Final
 
-from Daddy.core.atomic_files import write_new
+from Daddy.core.atomic_files import write_atomic, write_new
 from Daddy.core.errors import CopyFailedError, DaddyError, SandboxError
 from Daddy.core.name_validation import new_token
 from Daddy.sandbox.runner_client import RunnerSandbox
 from Daddy.sandbox.sandbox_interfaces import MIB, Outcome
+from Daddy.terminal.episode_records import make_harmless
 from Daddy.terminal.reward_files import EpisodeGrade, ReduceBy, read_rewards
-from Daddy.terminal.task_sandboxes import TaskSandboxes
+from Daddy.terminal.task_sandboxes import VERIFIER_MB, TaskSandboxes
 
 _RENEW: Final = """
 [ -L /logs ] && rm /logs
@@ -71,9 +72,15 @@ class Verifier:
         answers = await self._exercise(changes)
         async with self._opened(changes, self._task.settings.artifacts) as sandbox:
             if answers is not None:
-                write_new(folder / "exercise.txt", answers)
-                await sandbox.put(folder / "exercise.txt", "/logs/verifier/exercise.txt")
+                await self._put_answers(sandbox, answers, folder / "exercise.txt")
             return await self._run_tests(sandbox, folder)
+
+    async def _put_answers(self, sandbox: RunnerSandbox, answers: bytes, record: Path) -> None:
+        write_new(record, answers)
+        try:
+            await sandbox.put(record, "/logs/verifier/exercise.txt")
+        finally:
+            write_atomic(record, _harmless(answers))
 
     async def _exercise(self, changes: Path) -> bytes | None:
         """Return what the task's exercise prints in a sandbox that has nothing to forge."""
@@ -98,7 +105,7 @@ class Verifier:
     async def _run_tests(self, sandbox: RunnerSandbox, folder: Path) -> EpisodeGrade:
         await sandbox.put(self._task.folder / "tests", "/tests")
         outcome = await self._run_script(sandbox, "/tests/test.sh")
-        write_new(folder / "verifier.txt", outcome.stdout + outcome.stderr)
+        write_new(folder / "verifier.txt", _harmless(outcome.stdout + outcome.stderr))
         if outcome.ending != "exited":
             return EpisodeGrade(
                 None, f"the verifier {outcome.ending} after {outcome.seconds:.0f} s"
@@ -113,8 +120,12 @@ class Verifier:
 
     async def _run(self, sandbox: RunnerSandbox, *argv: str) -> Outcome:
         env = {"PYTHONNOUSERSITE": "1", **self._task.settings.verifier.env}
-        limits = self._sandboxes.limits(self._time_s)
+        limits = self._sandboxes.limits(self._time_s, VERIFIER_MB)
         return await sandbox.run(self._sandboxes.command(*argv, env=env), limits)
+
+
+def _harmless(output: bytes) -> bytes:
+    return make_harmless(output.decode(errors="replace")).encode()
 
 
 def _read(path: Path) -> bytes | None:

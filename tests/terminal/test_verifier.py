@@ -143,6 +143,22 @@ def test_the_verifier_sees_what_the_agent_deleted(artifacts: str, tmp_path: Path
     assert type_and_finish(task, tmp_path / "runs", ["rm logs/web.log"]).reward == 1.0
 
 
+def test_a_verifier_has_room_beside_a_full_agent_and_leaves_harmless_records(
+    tmp_path: Path,
+) -> None:
+    files = {
+        "tests__exercise.sh": r"printf '\033[31mred\n'",
+        "tests__test.sh": "cat /logs/verifier/exercise.txt; head -c 30M /dev/zero > /tmp/x"
+        f" && grep -q $'\033' /logs/verifier/exercise.txt && {REWARD}",
+    }
+    task = copy_task(COUNT, tmp_path / "task", **files)
+    result = type_and_finish(task, tmp_path / "runs", ["head -c 50M /dev/zero > big"])
+    assert result.reward == 1.0, result
+    for name in ("exercise.txt", "verifier.txt"):
+        (record,) = (tmp_path / "runs").glob(f"*/{name}")
+        assert record.read_bytes() == b"?[31mred\n"
+
+
 def test_partial_work_earns_a_part(tmp_path: Path) -> None:
     result = type_and_finish(COUNT, tmp_path, ["echo 7 > errors.txt"])
     assert result.reward == 0.25
