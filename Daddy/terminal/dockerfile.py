@@ -170,7 +170,7 @@ class _Parser:
             raise ValueError("commands run as root, which is nobody outside")
 
     def _take_copy(self, line: int, rest: str) -> None:
-        words = json.loads(rest) if rest.startswith("[") else shlex.split(rest)
+        words = _read_list(rest) if rest.startswith("[") else shlex.split(rest)
         words = [self._expand(word) for word in words]
         if flags := [word for word in words if word.startswith("--")]:
             raise ValueError(f"{flags[0]} is not supported")
@@ -185,7 +185,7 @@ class _Parser:
     def _take_run(self, line: int, rest: str) -> None:
         if rest.startswith(("--", "<<")):
             raise ValueError(f"{rest.split(maxsplit=1)[0]} is not supported")
-        command = shlex.join(json.loads(rest)) if rest.startswith("[") else rest
+        command = shlex.join(_read_list(rest)) if rest.startswith("[") else rest
         left, wheels = [], list[str]()
         for part in re.split(r"\s*&&\s*", command):
             if re.match(r"(python3? -m )?pip3? install\b", part):
@@ -213,6 +213,13 @@ class _Parser:
         if ".." in parts:
             raise ValueError(".. in a path is not supported")
         return "/" + "/".join(parts)
+
+
+def _read_list(text: str) -> list[str]:
+    words = json.loads(text)
+    if not words or not all(isinstance(word, str) for word in words):
+        raise ValueError("it is no list of texts")
+    return list(words)
 
 
 def _read_names(command: str, form: "re.Pattern[str]", flags: "re.Pattern[str]") -> list[str]:

@@ -4,6 +4,7 @@ A key of task.toml is honoured or refused by its name: a limit that is ignored i
 spellings are read too: ``memory = "2G"``, ``storage``, ``allow_internet``.
 """
 
+import contextlib
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,11 +47,15 @@ class _Environment(_Section):
     @model_validator(mode="before")
     @classmethod
     def _read_older_keys(cls, given: Any) -> Any:
+        if not isinstance(given, dict):
+            return given
         given = dict(given)
         for old in ("memory", "storage"):
             if isinstance(size := given.pop(old, None), str):
                 unit = _UNITS.get(size[-1:].upper(), 0.0)
-                given[f"{old}_mb"] = int(float(size[:-1]) * unit) if unit else size
+                with contextlib.suppress(ValueError, OverflowError):  # refused below, by its name
+                    size = int(float(size[:-1]) * unit) if unit else size
+                given[f"{old}_mb"] = size
         return given
 
 
@@ -127,14 +132,21 @@ def read_task(folder: Path) -> TerminalTask:
     ]:
         if path.exists():
             raise ConfigError(f"{path} is not supported", "use one environment/Dockerfile")
-    instruction = (folder / "instruction.md").read_text(encoding="utf-8")
+    instruction = _read_text(folder / "instruction.md")
     return TerminalTask(folder, instruction, _read_recipe(folder, settings), settings)
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is not UTF-8: {error}", "save it as UTF-8") from error
 
 
 def _read_settings(path: Path) -> _TaskFile:
     try:
-        return _TaskFile.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        return _TaskFile.model_validate(tomllib.loads(_read_text(path)))
+    except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path} is no TOML: {error}", "correct this line") from error
     except ValidationError as error:
         first = error.errors()[0]
@@ -149,7 +161,7 @@ def _read_settings(path: Path) -> _TaskFile:
 def _read_recipe(folder: Path, settings: _TaskFile) -> Recipe:
     dockerfile, base = folder / "environment/Dockerfile", settings.environment.docker_image
     if dockerfile.is_file() and not base:
-        recipe = parse_dockerfile(dockerfile.read_text(encoding="utf-8"))
+        recipe = parse_dockerfile(_read_text(dockerfile))
     else:
         try:
             recipe = Recipe(map_image(base or "debian:12"))

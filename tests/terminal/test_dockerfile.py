@@ -62,6 +62,7 @@ def test_a_base_maps_to_the_nearest_image_of_debian(base: str, image: str) -> No
         "FROM alpine:3", "FROM python:3.12", "ADD a /b", "COPY --from=x a b", "COPY ../a b",
         "RUN pip install -r names.txt", "RUN pip install git+https://x",
         "RUN apt-get install -y nano=1.2", "USER nobody", "FROM debian:12",
+        "COPY [1, 2]", 'RUN ["a", 1]', "COPY []",
     ],
 )  # fmt: skip
 def test_an_instruction_that_cannot_be_followed_is_named_with_its_line(line: str) -> None:

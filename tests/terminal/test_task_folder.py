@@ -50,6 +50,9 @@ def test_a_task_graded_beside_the_agents_processes_says_so(tmp_path: Path) -> No
         ("[agent]\nenv = {A = '1'}", "agent.env = "),
         ('artifacts = ["../x"]', "artifacts = "),
         ('[environment]\ndocker_image = "alpine"', "environment.docker_image = 'alpine'"),
+        ('[environment]\nmemory = "infG"', "environment.memory_mb = 'infG'"),
+        ('[environment]\nstorage = "1e999G"', "environment.storage_mb = '1e999G'"),
+        ("environment = 5", "environment = 5"),
         ("[environment", "is no TOML"),
     ],
 )
@@ -59,6 +62,13 @@ def test_a_setting_that_cannot_be_met_is_refused_by_its_name(
     with pytest.raises(ConfigError) as error:
         read_task(write_task(tmp_path, text))
     assert key in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["instruction.md", "task.toml", "environment/Dockerfile"])
+def test_a_file_that_is_not_utf_8_is_named(name: str, tmp_path: Path) -> None:
+    (write_task(tmp_path) / name).write_bytes(b"# caf\xe9")
+    with pytest.raises(ConfigError, match=f"{name} is not UTF-8"):
+        read_task(tmp_path)
 
 
 def test_a_folder_without_a_verifier_is_no_task(tmp_path: Path) -> None:
