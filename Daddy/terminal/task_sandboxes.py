@@ -149,18 +149,18 @@ class TaskSandboxes:
 
     async def _build(self, archive: Path) -> None:
         sandbox = await self.open_with(None)
+        part = archive.with_name(f".{new_token()}.part")
         try:
             for step in self.task.recipe.steps:
                 await self._do_step(sandbox, step)
             self._layers.mkdir(parents=True, exist_ok=True)
-            part = archive.with_name(f".{new_token()}.part")
             if not await sandbox.save_changes(part):
-                part.unlink()
                 raise ConfigError(
                     f"the files of {self.task.name} are too large", "make them smaller"
                 )
             part.replace(archive)
         finally:
+            part.unlink(missing_ok=True)
             await sandbox.close()
 
     async def _do_step(self, sandbox: RunnerSandbox, step: BuildStep) -> None:

@@ -162,9 +162,11 @@ class AsyncTerminalGymEnv:
     async def _grade(self) -> EpisodeGrade:
         sandbox = self._require_episode()
         if self._verdict is None:
-            self._verdict = await self._verifier.grade(sandbox, self._records.folder)
-            if self._delete:
-                (self._records.folder / "changes.tar").unlink(missing_ok=True)
+            try:
+                self._verdict = await self._verifier.grade(sandbox, self._records.folder)
+            finally:
+                if self._delete:
+                    (self._records.folder / "changes.tar").unlink(missing_ok=True)
         return self._verdict
 
     def _record_result(self, verdict: EpisodeGrade) -> None:

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from Daddy.core.errors import UsageError
+from Daddy.core.errors import CopyFailedError, UsageError
 from Daddy.terminal.terminal_gym import AsyncTerminalGymEnv, TerminalAction
 from Daddy.terminal.tmux_session import read_keys
-from tests.patience import PATIENCE_S
-from tests.terminal.episodes import COUNT, play, read_result, type_and_finish
+from tests.patience import PATIENCE_S, until
+from tests.terminal.episodes import COUNT, copy_task, play, read_result, type_and_finish
 
 
 def typed(keys: str, *, block: bool = True) -> TerminalAction:
@@ -101,6 +101,27 @@ def test_a_closed_terminal_can_be_closed_again_and_not_be_used(tmp_path: Path) -
 def test_the_agents_changes_are_kept_on_request(tmp_path: Path) -> None:
     type_and_finish(COUNT, tmp_path, [], delete_env=False)
     assert len(list(tmp_path.glob("*/changes.tar"))) == 1
+
+
+def test_a_build_that_fails_leaves_no_part_of_its_archive(tmp_path: Path) -> None:
+    dockerfile = "FROM debian:12\nRUN mkdir -p $(printf 'd/%.0s' $(seq 1200))\n"
+    task = copy_task(COUNT, tmp_path / "task", environment__Dockerfile=dockerfile)
+    with pytest.raises(CopyFailedError, match="RecursionError"):
+        type_and_finish(task, tmp_path / "runs", [])
+    assert list((tmp_path / "runs/layers").iterdir()) == []
+
+
+def test_a_cancelled_grading_leaves_no_changes(tmp_path: Path) -> None:
+    task = copy_task(COUNT, tmp_path / "task", **{"tests__test.sh": "sleep 100"})
+
+    async def story(env: AsyncTerminalGymEnv) -> None:
+        grading = asyncio.ensure_future(env.verify())
+        assert await asyncio.to_thread(until, lambda: [*tmp_path.glob("*/changes.tar")])
+        grading.cancel()
+        await asyncio.wait([grading])
+
+    play(task, tmp_path, story)
+    assert not [*tmp_path.glob("*/changes.tar")]
 
 
 def test_terminals_at_once_do_not_see_each_other(tmp_path: Path) -> None:
