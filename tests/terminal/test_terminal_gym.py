@@ -106,7 +106,7 @@ def test_the_agents_changes_are_kept_on_request(tmp_path: Path) -> None:
 def test_a_build_that_fails_leaves_no_part_of_its_archive(tmp_path: Path) -> None:
     dockerfile = "FROM debian:12\nRUN mkdir -p $(printf 'd/%.0s' $(seq 1200))\n"
     task = copy_task(COUNT, tmp_path / "task", environment__Dockerfile=dockerfile)
-    with pytest.raises(CopyFailedError, match="RecursionError"):
+    with pytest.raises(CopyFailedError, match="cannot save"):
         type_and_finish(task, tmp_path / "runs", [])
     assert list((tmp_path / "runs/layers").iterdir()) == []
 

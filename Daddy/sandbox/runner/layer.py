@@ -43,7 +43,7 @@ def save(store: int, shown: list[str], overlaid: list[str]) -> NoReturn:
             for folder, upper in uppers:
                 _save_folder(stream, upper, folder, links, set())
         sys.stdout.flush()
-    except (OSError, tarfile.TarError) as error:
+    except (OSError, RecursionError, tarfile.TarError) as error:
         fail_copy(f"cannot save the changes: {error}")
     os._exit(0)
 
