@@ -29,13 +29,16 @@ def make_parser() -> argparse.ArgumentParser:
     run.add_argument("task", type=Path, help="task folder in Harbor's format")
     run.add_argument("--agent", default="oracle", help="oracle, nop, human or a URL (oracle)")
     run.add_argument(
-        "--model-name", "--model", default="default", help="model at the URL (default)"
+        "--model-name", "--model", default="default", help="name of the model at the URL (default)"
     )
-    run.add_argument("--max-turns", type=whole_number(1), default=50, help="most replies (50)")
-    run.add_argument("-n", type=whole_number(1), default=1, help="episodes, all at once (1)")
+    run.add_argument(
+        "--max-turns", type=whole_number(1), default=50, help="most replies in an episode (50)"
+    )
+    run.add_argument("-n", type=whole_number(1), default=1, help="episodes, side by side (1)")
     run.add_argument("--backend", default="auto", help="means of confinement (auto)")
     run.add_argument("--image", default="", help="root file system (the Dockerfile's base)")
-    run.add_argument("--runs-dir", type=Path, default=Path("runs/terminal"), help="records (runs/)")
+    text = "folder of the records (runs/terminal)"
+    run.add_argument("--runs-dir", type=Path, default=Path("runs/terminal"), help=text)
     run.add_argument("--force-build", action="store_true", help="do the Dockerfile's steps again")
     run.add_argument("--allow-unsafe", action="store_true", help="also where it confines partly")
     return parser

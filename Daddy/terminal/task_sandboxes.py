@@ -83,6 +83,11 @@ class TaskSandboxes:
         self._building = asyncio.Lock()
         _check_machine(task)
 
+    @property
+    def isolation(self) -> str:
+        """The level to which its sandboxes are confined."""
+        return self._backend.isolation().level
+
     def limits(self, time_s: float, more_mb: int = 0) -> Limits:
         """Return the limits of a command: the task's memory and storage."""
         asked = self.task.settings.environment

@@ -173,6 +173,7 @@ class AsyncTerminalGymEnv:
         self._records.write_result(
             task=self.task.name,
             image=self._sandboxes.image,
+            isolation=self._sandboxes.isolation,
             verifier="in place" if self.task.in_place else "fresh",
             **asdict(verdict),
         )

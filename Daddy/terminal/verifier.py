@@ -1,9 +1,9 @@
-"""Grades an episode in a sandbox of its own, made of the files that the agent changed.
+"""Grades an episode in a fresh sandbox made of the agent's files, unless the task asks for shared.
 
-No process of the agent lives there, and /tests and /logs/verifier are new. A task's
+No process of the agent lives in a fresh one, and /tests and /logs/verifier are new. A task's
 ``tests/exercise.sh`` runs what the agent left in a further sandbox, which has no tests and no
-reward; its output is ``/logs/verifier/exercise.txt`` for the verifier. So no code of the agent runs
-where its reward is written.
+reward; its output is ``/logs/verifier/exercise.txt`` for the verifier. In the shared one, which is
+the agent's own, its processes live on and can forge the reward.
 """
 
 import contextlib
@@ -41,7 +41,9 @@ class Verifier:
         self._time_s = self._task.settings.verifier.timeout_sec
 
     async def grade(self, agent: RunnerSandbox, folder: Path) -> EpisodeGrade:
-        """Grade the agent's sandbox, whose processes end; keep what is read in `folder`.
+        """Grade the agent's sandbox; keep what is read in `folder`.
+
+        Its processes end, unless the task asks to be graded beside them.
 
         A verifier that fails gives no reward: the verdict's is None. Files that cannot be carried
         give 0, else an agent could choose to be dropped.

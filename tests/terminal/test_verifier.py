@@ -4,7 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.terminal.episodes import COUNT, TASKS, copy_task, read_result, solve, type_and_finish
+from tests.terminal.episodes import (
+    COUNT,
+    TASKS,
+    backend,
+    copy_task,
+    read_result,
+    solve,
+    type_and_finish,
+)
 
 REWARD = "echo 1 > /logs/verifier/reward.txt"
 PLANT = f"mkdir -p /logs/verifier; {REWARD}"
@@ -162,7 +170,9 @@ def test_a_verifier_has_room_beside_a_full_agent_and_leaves_harmless_records(
 def test_partial_work_earns_a_part(tmp_path: Path) -> None:
     result = type_and_finish(COUNT, tmp_path, ["echo 7 > errors.txt"])
     assert result.reward == 0.25
-    assert read_result(tmp_path)["rewards"] == {"format": 0.25, "count": 0.0}
+    told = read_result(tmp_path)
+    assert told["rewards"] == {"format": 0.25, "count": 0.0}
+    assert told["isolation"] == backend().isolation().level
 
 
 def test_an_agent_that_kills_all_ends_its_own_episode_with_zero(tmp_path: Path) -> None:
