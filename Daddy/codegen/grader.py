@@ -43,7 +43,7 @@ class Grader:
     ) -> None:
         self._pool, self._tasks, self._seed, self._time_s = pool, tasks, seed, time_s
         self._bans = {name: read_bans(task.banned_patterns) for name, task in tasks.items()}
-        warnings.filterwarnings("ignore", module="<completion>")  # of its syntax
+        warnings.filterwarnings("ignore", module="<(completion|unknown)>")  # of its syntax
         self._not_graded: deque[bool] = deque(maxlen=_REMEMBERED)
 
     async def grade(
@@ -85,10 +85,7 @@ class Grader:
     async def _check_task(self, task: CodeTask) -> None:
         cases = make_cases(task, self._seed, 0)
         values = ", ".join(case.expected for case in cases)
-        statement = f"return vars({task.func_name}).setdefault('left', [{values}]).pop(0)"
-        right = extract_code(
-            task.prompt, complete_prompt(task.prompt, task.func_name, statement), task.func_name
-        )
+        right = f"def {task.func_name}(xs, left=[{values}]):\n    return left.pop(0)\n"
         wrong = complete_prompt(task.prompt, task.func_name, "return ...")
         for grade, wanted, what in (
             (await self._grade(task, wrong, cases, _CHECK_S), 0.0, "a wrong answer"),

@@ -19,12 +19,13 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from Daddy.codegen.harness import literal_text
 from Daddy.core.errors import ConfigError
+from Daddy.core.humanize import printable_line
 
 
 def _check_expression(text: str) -> str:
     try:
         compile(text, "<task>", "eval")
-    except (SyntaxError, ValueError) as error:
+    except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
         raise ValueError(f"no expression of Python ({error})") from None
     return text
 
@@ -75,7 +76,7 @@ def _read_task(name: str, entry: object, names: Mapping[str, Any]) -> CodeTask:
         first = error.errors()[0]
         key = "".join(f"[{part}]" if isinstance(part, int) else part for part in first["loc"])
         raise ConfigError(
-            f"task {name!r}, {key}: {first['msg']}",
+            printable_line(f"task {name!r}, {key}: {first['msg']}"),
             "a task has prompt, func_name, banned_patterns, tests and reference",
         ) from None
 
@@ -96,7 +97,7 @@ def _make_case(task: CodeTask, number: int, draw: random.Random) -> CodeCase:
         xs = copy.deepcopy(given)  # it may be an object of the file
         expected = eval(task.reference, {**task.names, "xs": xs})  # noqa: S307
         return CodeCase(text, literal_text(expected(xs) if callable(expected) else expected))
-    except Exception as error:  # noqa: BLE001 - whatever their expressions raise
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever their expressions raise
         raise ConfigError(
             f"task {task.name!r}, {key}: {type(error).__name__}: {error}",
             "use None, bool, int, float, str, bytes, and lists, tuples, sets and dicts of these",

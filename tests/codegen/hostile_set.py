@@ -110,6 +110,15 @@ HOSTILE = [
         -1,
         "banned",
     ),
+    _row(
+        "renames a method in a generator's code",
+        SORT,
+        "ys = list(xs)\ncode = (y.foo() for y in [ys]).gi_code\n"
+        "code = code.replace(co_names=('so' + 'rt',))\n"
+        "for _ in type(lambda: 0)(code, {})(iter([ys])): pass\nreturn ys",
+        -1,
+        "banned",
+    ),
     _row("writes the name in wide letters", SORT, "return ｓｏｒｔｅｄ(xs)", -1, "banned"),
     _row(
         "binds the method", SORT, "ys = list(xs)\norder = ys.sort\norder()\nreturn ys", -1, "banned"

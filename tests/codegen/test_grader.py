@@ -157,7 +157,9 @@ def test_the_tasks_of_the_examples_and_other_kinds_of_prompts_pass_the_check(
 ) -> None:
     inside = changed(tasks[SORT], prompt='def sort_numbers(xs):\n  """Sort.\n\n')
     words = changed(tasks[SUM], name="words", prompt="Write max_subarray_sum.\n")
-    grade_all.check({**tasks, "inside": inside, "words": words})
+    many = ("[random.random() for _ in range(300)]",) * 4
+    large = changed(tasks[SORT], name="large", tests=many, banned_patterns=("vars(",))
+    grade_all.check({**tasks, "inside": inside, "words": words, "large": large})
 
 
 @pytest.mark.parametrize(

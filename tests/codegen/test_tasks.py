@@ -85,6 +85,7 @@ def test_a_reference_gets_a_copy_of_the_input(load: Load, reference: str) -> Non
         ("tests", []),
         ("tests[0]", [3]),
         ("tests[1]", ["3", "[1, 2"]),
+        ("tests[0]", ["-" * 100_000 + "1"]),
         ("reference", None),
         ("reference", "x = 1"),
         ("reference", "\0"),
@@ -129,6 +130,7 @@ def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
     [
         ({"tests": ["3", "nothing"]}, r"tests\[1\]: NameError"),
         ({"tests": ["range(3)"]}, r"tests\[0\]: ValueError: no plain value: range"),
+        ({"tests": ["exit(3)"]}, r"tests\[0\]: SystemExit: 3"),
         ({"reference": "xs / 0"}, r"reference for tests\[0\]: ZeroDivisionError"),
         ({"reference": "lambda: 3"}, r"reference for tests\[0\]: TypeError"),
         ({"reference": "{xs}.__iter__()"}, "no plain value: set_iterator"),
