@@ -5,10 +5,14 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from Daddy.core.errors import CopyFailedError
 from Daddy.sandbox.runner_client import RunnerSandbox
 from Daddy.sandbox.sandbox_interfaces import Limits, SandboxSpec
 from tests.patience import PATIENCE_S
 from tests.sandbox.machines import accounts, as_account, bubblewrap, shell
+from tests.sandbox.weakened import without
 
 LIMITS = Limits(time_s=PATIENCE_S, scratch_mb=8, processes=200)
 SPEC = SandboxSpec(persistent=True, writable_root=True)
@@ -99,6 +103,16 @@ def test_what_is_written_anywhere_counts_as_scratch() -> None:
     (told,) = play(story)
     assert "No space left" in told
     assert int(told.split()[-1]) <= 8
+
+
+def test_processes_that_outlive_their_kills_end_the_save_and_not_the_host(tmp_path: Path) -> None:
+    async def story(sandbox: RunnerSandbox) -> None:
+        await output(sandbox, "setsid sleep 1000 > /dev/null 2>&1 &")
+        with pytest.raises(CopyFailedError, match="processes go on"):
+            await sandbox.save_changes(tmp_path / "changes")
+
+    with without("kill before a save"):
+        play(story)
 
 
 def test_an_archive_over_its_bound_is_told(tmp_path: Path) -> None:

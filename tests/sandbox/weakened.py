@@ -21,6 +21,10 @@ RUNNER_CHANGES = {
     ),
     "seccomp": ("def enter_filter(program: bytes) -> None:\n", "    return\n"),
     "capabilities": ("def drop_capabilities() -> None:\n", "    return\n"),
+    "kill before a save": (
+        "time.monotonic() > deadline:  # they fork faster than they are found\n",
+        "True:\n",
+    ),
     "read-only mounts": (
         "def _close_writable_mounts() -> None:\n",
         "    return\n",

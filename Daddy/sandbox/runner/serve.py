@@ -15,6 +15,7 @@ import os
 import select
 import signal
 import sys
+import time
 
 from . import archive, become_command, kernel, layer, namespaces, syscall_filter
 from .command_run import CORES, CommandRun, end_all_others, reap_children
@@ -32,7 +33,7 @@ _OVERHEAD = 3
 """Processes of the sandbox itself: bubblewrap's, the runner, the command's init process."""
 _SCRATCH_MB, _SCRATCH_FILES = 16, 2000
 _LONGEST_IDLE_S = 1.0
-_END_S = 0.02
+_END_S, _END_ALL_S = 0.02, 10.0
 
 
 class Runner:
@@ -120,7 +121,10 @@ class Runner:
     def _answer_save(self, request: dict[str, Any]) -> dict[str, Any]:
         """Give the changes in a writable root, after the end of all processes."""
         del request
+        deadline = time.monotonic() + _END_ALL_S
         while any(pid != 1 for pid in _processes()):
+            if time.monotonic() > deadline:  # they fork faster than they are found
+                return {"broken": f"processes go on after {_END_ALL_S:g} s of kills"}
             end_all_others()
             select.select([self._wake], [], [], _END_S)
             reap_children(self._wake)
