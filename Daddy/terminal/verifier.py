@@ -7,7 +7,7 @@ the agent's own, its processes live on and can forge the reward.
 """
 
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -65,10 +65,8 @@ class Verifier:
     async def _grade_apart(self, agent: RunnerSandbox, folder: Path) -> EpisodeGrade:
         changes = folder / "changes.tar"
         most = self._sandboxes.limits(0).scratch_mb * MIB * 2
-        try:
+        with _held_against_the_agent():
             saved = await agent.save_changes(changes, most)
-        except SandboxError as error:  # of the agent's own sandbox, so it may have ended that
-            raise CopyFailedError(error.message) from error
         if not saved:
             return EpisodeGrade(0.0, f"the agent's files are larger than {most // MIB} MB")
         answers = await self._exercise(changes)
@@ -92,7 +90,8 @@ class Verifier:
         async with self._opened(changes) as sandbox:
             script = f"/{new_token()}.sh"  # no folder of the agent's, which may be a link
             await sandbox.put(source, script)
-            return (await self._run_script(sandbox, script)).stdout
+            with _held_against_the_agent():
+                return (await self._run_script(sandbox, script)).stdout
 
     @contextlib.asynccontextmanager
     async def _opened(
@@ -124,6 +123,15 @@ class Verifier:
         env = {"PYTHONNOUSERSITE": "1", **self._task.settings.verifier.env}
         limits = self._sandboxes.limits(self._time_s, VERIFIER_MB)
         return await sandbox.run(self._sandboxes.command(*argv, env=env), limits)
+
+
+@contextlib.contextmanager
+def _held_against_the_agent() -> Iterator[None]:
+    """Turn the end of a sandbox into a failure of the agent, whose code there may end it."""
+    try:
+        yield
+    except SandboxError as error:
+        raise CopyFailedError(error.message) from error
 
 
 def _harmless(output: bytes) -> bytes:

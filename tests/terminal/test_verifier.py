@@ -4,11 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from Daddy.terminal.terminal_gym import AsyncTerminalGymEnv
 from tests.terminal.episodes import (
     COUNT,
     TASKS,
     backend,
     copy_task,
+    play,
     read_result,
     solve,
     type_and_finish,
@@ -179,6 +181,15 @@ def test_an_agent_that_kills_all_ends_its_own_episode_with_zero(tmp_path: Path) 
     result = type_and_finish(COUNT, tmp_path, ["kill -9 -1"])
     assert (result.reward, result.done) == (0.0, True)
     assert read_result(tmp_path)["reason"] == "the terminal has ended"
+
+
+def test_the_end_of_the_agents_own_sandbox_earns_nothing(tmp_path: Path) -> None:
+    async def story(env: AsyncTerminalGymEnv) -> float | None:
+        assert env._sandbox
+        env._sandbox._kill()
+        return await env.verify()
+
+    assert play(COUNT, tmp_path, story) == 0.0
 
 
 def test_grading_in_place_is_marked_as_forgeable(tmp_path: Path) -> None:
