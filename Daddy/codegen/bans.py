@@ -33,9 +33,9 @@ _LOOKUPS = {
 """Built-in functions that look up a name by text."""
 _LOOKUP_PARTS = {
     "*", "builtins", "modules", "attrgetter", "methodcaller", "import_module", "importlib", "runpy",
-    "inspect", "ctypes", "gc", "pickle", "marshal", "Formatter", "co_names", "f_code",
-    "gi_code", "cr_code", "ag_code", "gi_frame", "cr_frame", "ag_frame", "tb_frame",
-    "f_back", "f_builtins", "f_globals", "f_locals", "_getframe",
+    "inspect", "ctypes", "gc", "pickle", "marshal", "Formatter", "CodeType", "codeobj", "f_code",
+    "gi_code", "cr_code", "ag_code", "gi_frame", "cr_frame", "ag_frame", "tb_frame", "f_back",
+    "f_builtins", "f_globals", "f_locals", "_getframe",
 }  # fmt: skip
 """The same among attributes and imports, and the ways to frames and code, which hold names."""
 

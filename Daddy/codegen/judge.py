@@ -14,7 +14,8 @@ from Daddy.core.humanize import printable_line
 from Daddy.sandbox.sandbox_interfaces import Outcome
 
 REFUSED = -1.0
-"""Reward of a completion that is empty, banned, unparsable, killed, late, or miscounts."""
+"""Reward of a completion that is empty, banned, unparsable, cut at the length limit, not loadable,
+killed, late, or writes a wrong number of values."""
 PASSED = "passed"
 _FAILURES = ("raised ", "no plain value: ", "too ")
 _SHOWN = 80

@@ -2,9 +2,9 @@
 
 The file is Python of the person who trains, and runs with their rights. It defines `TASKS`: name →
 a dict with the fields of `CodeTask`. `tests` are expressions of an input each, in which `random` is
-a generator of (seed, step, task, case): inputs are new in every step, and the same when it is run
-again. `reference` is an expression, too, with `xs` bound to the input: its value is the expected
-one, or a function that gives it. Expressions use the names of the file.
+a generator of (seed, step, task, case): what a test draws from it is new in every step, and the
+same when the step is run again. `reference` is an expression, too, with `xs` bound to the input:
+its value is the expected one, or a function that gives it. Expressions use the names of the file.
 """
 
 import copy

@@ -17,7 +17,8 @@ class RankAddress:
     size: int = 1
     host: str = "127.0.0.1"
     port: int = _PORT
-    """0: rank 0 takes a free port of its own address on the way to `host`, and writes both down."""
+    """0: rank 0 binds a free port of the address from which it reaches `host`, and writes both to a
+    file for the other ranks."""
     agent: bool = False
     """True if torchrun serves the store."""
     attempt: str = "0"

@@ -3,7 +3,7 @@
 It has a few hundred thousand parameters and a byte-pair tokenizer of its own, whose tokens are
 fragments of lines. A supervised warm start on right and wrong completions gives it some success, as
 a pretrained model has it; GRPO then has something to reinforce. The result is cached under the hash
-of everything that decides it.
+of the recipe, the corpus and torch's version.
 """
 
 import os
