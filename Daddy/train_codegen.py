@@ -5,13 +5,10 @@ then links to the run's folder: the model, `metrics.jsonl`, `completions.jsonl`.
 """
 
 import argparse
-import asyncio
 import json
 import os
 import random
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -46,6 +43,7 @@ from Daddy.core.clock import SystemClock
 from Daddy.core.dotenv import load_dotenv
 from Daddy.core.entry_point import run_entry
 from Daddy.core.errors import ConfigError, ExitCode, SandboxError
+from Daddy.core.event_loop_thread import EventLoopThread
 from Daddy.core.humanize import printable_line
 from Daddy.core.name_validation import new_incarnation
 from Daddy.core.stop_conditions import StopSignal
@@ -141,7 +139,7 @@ class Setup:
     model: str
     pool: SandboxPool
     time_s: float
-    loop: asyncio.AbstractEventLoop
+    loop: EventLoopThread
     stop: StopSignal
 
 
@@ -164,14 +162,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(choice.hint)
     paths, settings, seeds, time_s, tasks = _open_run(args)
     cache = model_cache(os.environ, Path.home())
-    with hold_training(paths), _event_loop() as loop:
+    with hold_training(paths), EventLoopThread() as loop:
         if args.allow_unsafe:
             record_unsafe(paths)
         size = args.sandbox_pool_size or SANDBOX_POOL_SIZE
         pool = SandboxPool(backend, size=size, warm=size, report=print)
         try:
-            _wait(loop, pool.start())
-            _wait(loop, Grader(pool, tasks, settings.seed, time_s).check_tasks())
+            loop.wait(pool.start())
+            loop.wait(Grader(pool, tasks, settings.seed, time_s).check_tasks())
             if settings.model_name == TINY:
                 model = _warm_tiny_model(tasks, cache)
             else:
@@ -179,7 +177,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             setup = Setup(settings, tasks, model, pool, time_s, loop, StopSignal().install())
             return _train_all(setup, seeds, paths)
         finally:
-            _wait(loop, pool.close())
+            loop.wait(pool.close())
 
 
 def _open_run(
@@ -259,24 +257,6 @@ def _print_warm_start(step: int, steps: int, loss: float) -> None:
     print(f"warm start of the tiny model, once: {step}/{steps}, loss {loss:.2f}", flush=True)
 
 
-@contextmanager
-def _event_loop() -> Iterator[asyncio.AbstractEventLoop]:
-    """Run an event loop beside the trainer, which is synchronous."""
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever, name="sandboxes", daemon=True)
-    thread.start()
-    try:
-        yield loop
-    finally:
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
-
-
-def _wait(loop: asyncio.AbstractEventLoop, awaited: Any) -> Any:
-    return asyncio.run_coroutine_threadsafe(awaited, loop).result()
-
-
 def _train_all(setup: Setup, seeds: Sequence[int], paths: CodegenPaths) -> int:
     """Train with each seed, one after another; return the exit code."""
     trainings = []
@@ -341,7 +321,7 @@ def _train(setup: Setup, paths: CodegenPaths) -> list[dict[str, Any]]:
     step = checkpoint_step(checkpoint) if checkpoint else -1
     model = str(checkpoint) if step >= settings.max_steps else setup.model
     learner = GrpoLearner(
-        GrpoTraining(settings, model, paths.root, prompts, rewards, setup.loop, on_step, stop)
+        GrpoTraining(settings, model, paths.root, prompts, rewards, setup.loop.loop, on_step, stop)
     )
     forget_after(paths, step)
     if not (checkpoint and evaluations):
@@ -368,7 +348,7 @@ def _evaluate(
             raise KeyboardInterrupt
         samples = [*learner.complete(task.prompt), *learner.complete(task.prompt, count)]
         names = [name] * len(samples)
-        greedy, *others = _wait(setup.loop, rewards.grade(names, samples, UNSEEN))
+        greedy, *others = setup.loop.wait(rewards.grade(names, samples, UNSEEN))
         rewards.record_failures(step, names, [greedy, *others])
         graded = [grade.reward for grade in others if grade.reward is not None]
         if greedy.reward is None or not graded:

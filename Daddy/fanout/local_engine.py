@@ -1,11 +1,11 @@
 """Runs batches in a thread of this process, so that the screen is drawn meanwhile."""
 
 import asyncio
-import threading
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future
 from typing import Any, Final, Protocol
 
+from Daddy.core.event_loop_thread import EventLoopThread
 from Daddy.fanout.run_batch import Batch
 
 _CLOSE_S: Final = 60.0
@@ -36,24 +36,18 @@ class LocalEngine:
     def __init__(self, run: Callable[[Batch], Coroutine[Any, Any, None]]) -> None:
         self._run = run
         self._futures: list[Future[None]] = []
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-        self._thread.start()
+        self._loop = EventLoopThread()
 
     def submit_all(self, batches: Sequence[Batch]) -> "list[Future[None]]":
         """Start all batches."""
-        self._futures = [
-            asyncio.run_coroutine_threadsafe(self._run(batch), self._loop) for batch in batches
-        ]
+        self._futures = [self._loop.submit(self._run(batch)) for batch in batches]
         return self._futures
 
     def close(self) -> None:
         """Cancel all batches, and wait until their sandboxes have ended."""
         for future in self._futures:
             future.cancel()
-        asyncio.run_coroutine_threadsafe(_end_others(), self._loop).result()
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
+        self._loop.wait(_end_others())
         self._loop.close()
 
 

@@ -1,13 +1,13 @@
 """A tiny model of a minimal recipe: its quality does not matter here."""
 
 import asyncio
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from Daddy.core.errors import ExtraMissingError
+from Daddy.core.event_loop_thread import EventLoopThread
 
 PROMPTS = {name: f'def {name}(xs):\n    """Return {name}."""\n' for name in ("one", "two")}
 CORPUS = [
@@ -32,10 +32,5 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def loop() -> Iterator[asyncio.AbstractEventLoop]:
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever)
-    thread.start()
-    yield loop
-    loop.call_soon_threadsafe(loop.stop)
-    thread.join()
-    loop.close()
+    with EventLoopThread() as thread:
+        yield thread.loop
