@@ -9,6 +9,7 @@ import asyncio
 import os
 from collections.abc import Sequence
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 
 from Daddy.core.arguments import ArgumentParser, nonnegative_seconds, whole_number
@@ -16,7 +17,7 @@ from Daddy.core.atomic_files import sha256_hex
 from Daddy.core.clock import SystemClock
 from Daddy.core.dotenv import load_dotenv
 from Daddy.core.entry_point import run_entry
-from Daddy.core.errors import ConfigError, ExitCode, FileError, SandboxError, UsageError
+from Daddy.core.errors import ConfigError, ExitCode, FileError, UsageError
 from Daddy.core.host_and_processes import usable_cores
 from Daddy.core.name_validation import new_incarnation, new_token
 from Daddy.core.stop_conditions import StopSignal
@@ -35,9 +36,9 @@ from Daddy.fanout.fanout_settings import POLICIES, FanoutSettings, settings_from
 from Daddy.fanout.local_engine import Engine, LocalEngine
 from Daddy.fanout.program_python import choose_python
 from Daddy.fanout.run_batch import Batch, live_limit, run_batch
-from Daddy.sandbox.backend_facts import REMOTE, open_backend, read_backend_facts
-from Daddy.sandbox.choose_backend import BackendChoice, choose_backend
-from Daddy.sandbox.sandbox_interfaces import Backend, Isolation
+from Daddy.sandbox.backend_facts import REMOTE, open_chosen_backend
+from Daddy.sandbox.choose_backend import VENDORS
+from Daddy.sandbox.sandbox_interfaces import Backend
 
 RUNS = Path("runs")
 LARGE_PLAN = 25_000
@@ -84,37 +85,30 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = {name: value for name in _DECIDING if (value := getattr(args, name)) is not None}
     if args.plan:
         return _print_plan({**given, "own_program": args.task is not None})
-    choice = _choose(args)
+    open_it = partial(
+        open_chosen_backend, args.backend, generated=False, allow_unsafe=args.allow_unsafe
+    )
     if args.cleanup:
-        return asyncio.run(_clean(open_backend(choice.name), args.run_dir))
+        return asyncio.run(_clean(open_it()[0], args.run_dir))
     paths, settings, program = _read_run(args, given)
-    backend = open_backend(choice.name, settings.name)
-    print(f"backend {choice.name}: {_describe(backend.isolation())} ({choice.reason})")
-    if choice.hint:
-        print(choice.hint)
+    backend, shown = open_it(run=settings.name)
+    _check_engine(args, backend.name)
+    print(shown)
     engine = make_engine(args, paths, settings, backend)
     if program is not None:  # nothing but the disk can stop the run now
         begin_run(paths, settings, program)
     with hold_run(paths):
-        return _run(args, settings, engine, _first_batch(args, paths, choice))
+        return _run(args, settings, engine, _first_batch(args, paths, backend.name))
 
 
-def _choose(args: argparse.Namespace) -> BackendChoice:
-    """Return the backend of a run. Raises SandboxError, ConfigError, UsageError."""
-    choice = choose_backend(
-        args.backend, read_backend_facts(), generated=False, allow_unsafe=args.allow_unsafe
-    )
-    if choice.level == "none" and not args.allow_unsafe:
-        raise SandboxError(
-            f"the backend {choice.name} does not confine programs",
-            "use --backend bubblewrap, or add --allow-unsafe to this run",
-        )
+def _check_engine(args: argparse.Namespace, backend: str) -> None:
+    """Raise ConfigError, UsageError for what goes with one machine only."""
     if args.engine == "local":
-        return choice
-    if choice.name in REMOTE:
+        return
+    if backend in REMOTE:
         raise ConfigError(
             f"--engine {args.engine} runs on other machines, which do not have the key or the "
-            f"engine of the backend {choice.name}",
+            f"engine of the backend {backend}",
             "use --backend bubblewrap or apptainer, or --engine local",
         )
     if args.batch_delay:
@@ -122,13 +116,6 @@ def _choose(args: argparse.Namespace) -> BackendChoice:
             f"--batch-delay {args.batch_delay:g} is for one machine, not --engine {args.engine}",
             "leave it out; --jobs bounds the batches that run at once",
         )
-    return choice
-
-
-def _describe(isolation: Isolation) -> str:
-    missing = f", missing: {', '.join(isolation.missing)}" if isolation.missing else ""
-    names = {"vendor": "the vendor's promise", "none": "NOT CONFINED, as --allow-unsafe permits"}
-    return names.get(isolation.level, isolation.level) + missing
 
 
 def _print_plan(given: dict[str, object]) -> int:
@@ -228,15 +215,15 @@ def make_engine(
     return DaskEngine(paths, args.jobs, options)
 
 
-def _first_batch(args: argparse.Namespace, paths: FanoutPaths, choice: BackendChoice) -> Batch:
+def _first_batch(args: argparse.Namespace, paths: FanoutPaths, backend: str) -> Batch:
     """Return the options that all batches of this attempt share."""
-    usual_s = START_DELAY_S if choice.level == "vendor" else 0.0
+    usual_s = START_DELAY_S if backend in VENDORS else 0.0
     return Batch(
         paths.root,
         new_token(),
         number=0,
         indices=(),
-        backend=choice.name,
+        backend=backend,
         allow_unsafe=args.allow_unsafe,
         workers=args.workers,
         pace=(args.batch_size, usual_s if args.batch_delay is None else args.batch_delay),

@@ -57,8 +57,7 @@ from Daddy.grpo.grpo_settings import (
     choose_settings,
     settings_from_json,
 )
-from Daddy.sandbox.backend_facts import open_backend, read_backend_facts
-from Daddy.sandbox.choose_backend import choose_backend, require_isolation
+from Daddy.sandbox.backend_facts import open_chosen_backend
 from Daddy.sandbox.pool import SandboxPool
 
 RUNS, RESULTS = Path("runs"), Path("training_results")
@@ -151,15 +150,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("\n".join(describe_step(CodegenPaths(args.run_dir or RESULTS), args.show)))
         return ExitCode.DONE
     require_grpo()
-    choice = choose_backend(
-        args.backend, read_backend_facts(), generated=True, allow_unsafe=args.allow_unsafe
+    backend, shown = open_chosen_backend(
+        args.backend, generated=True, allow_unsafe=args.allow_unsafe
     )
-    backend = open_backend(choice.name)
-    isolation = backend.isolation()
-    require_isolation(choice.name, isolation, generated=True, allow_unsafe=args.allow_unsafe)
-    print(f"backend {choice.name}: {isolation.level} ({choice.reason})")
-    if choice.hint:
-        print(choice.hint)
+    print(shown)
     paths, settings, seeds, time_s, tasks = _open_run(args)
     cache = model_cache(os.environ, Path.home())
     with hold_training(paths), EventLoopThread() as loop:

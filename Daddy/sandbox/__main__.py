@@ -35,7 +35,7 @@ def make_parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Show the table. Exit codes: 2 usage, 3 absent engine or key, 12 not confined, 14 extra."""
     args = make_parser().parse_args(argv)
-    choice = choose_backend(args.backend, read_backend_facts(), generated=False)
+    choice = choose_backend(args.backend, read_backend_facts())
     backend = open_backend(choice.name)
     console = Console(highlight=False, soft_wrap=True)
     level = backend.isolation()

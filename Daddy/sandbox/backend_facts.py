@@ -12,7 +12,13 @@ from pathlib import Path
 from Daddy.core.errors import DaddyError
 from Daddy.core.humanize import printable_line
 from Daddy.core.run_subprocess import run_command
-from Daddy.sandbox.choose_backend import INSTALLERS, VENDORS, BackendFacts
+from Daddy.sandbox.choose_backend import (
+    INSTALLERS,
+    VENDORS,
+    BackendFacts,
+    choose_backend,
+    require_isolation,
+)
 from Daddy.sandbox.sandbox_interfaces import Backend
 
 _ANSWER_S = 20.0
@@ -25,8 +31,26 @@ _BACKENDS = {
     "process": ("process_backend", "ProcessBackend"),
 }
 """Name → module and class; imported when used, since a library may be absent."""
+_LEVELS = {"vendor": "the vendor's promise", "none": "NOT CONFINED, as --allow-unsafe permits"}
 REMOTE = ("docker", "daytona")
 """Backends of an engine or a vendor: their sandboxes outlive a killed program, and have a label."""
+
+
+def open_chosen_backend(
+    requested: str, *, generated: bool, allow_unsafe: bool = False, run: str = ""
+) -> tuple[Backend, str]:
+    """Return the backend that a person requests, and the lines that tell which it is.
+
+    `generated` code comes from a model. Raises SandboxError where it is confined too little,
+    ConfigError for an absent engine or key, UsageError, ExtraMissingError.
+    """
+    choice = choose_backend(requested, read_backend_facts(), allow_unsafe=allow_unsafe)
+    backend = open_backend(choice.name, run)
+    level = backend.isolation()
+    require_isolation(choice.name, level, generated, allow_unsafe)
+    missing = f", missing: {', '.join(level.missing)}" if level.missing else ""
+    shown = f"backend {choice.name}: {_LEVELS.get(level.level, level.level)}{missing}"
+    return backend, f"{shown} ({choice.reason})\n{choice.hint}".rstrip()
 
 
 def open_backend(name: str, run: str = "") -> Backend:

@@ -5,7 +5,6 @@ key set it only names the flag. Generated code runs on a backend that confines p
 only if the person allows it for this run.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -13,16 +12,7 @@ from Daddy.core.errors import ConfigError, SandboxError, UsageError
 from Daddy.sandbox.sandbox_interfaces import Isolation
 
 Requested = Literal["auto", "bubblewrap", "apptainer", "docker", "daytona", "process"]
-Level = Literal["confined", "partly", "vendor", "none"]
 
-LEVELS: Mapping[str, Level] = {
-    "bubblewrap": "confined",
-    "apptainer": "partly",
-    "docker": "partly",
-    "daytona": "vendor",
-    "process": "none",
-}
-"""Level that each backend can reach; `Backend.isolation` tells the level reached here."""
 VENDORS = {"daytona": "DAYTONA_API_KEY"}
 """Backend of a vendor → the variable with its key."""
 INSTALLERS = {
@@ -76,39 +66,40 @@ class BackendFacts:
 
 @dataclass(frozen=True)
 class BackendChoice:
-    """Names a backend, the level it can reach, the reason, and a hint (or nothing)."""
+    """Names a backend, the reason, and a hint (or nothing)."""
 
     name: str
-    level: Level
     reason: str
     hint: str = ""
 
 
 def choose_backend(
-    requested: str, facts: BackendFacts, *, generated: bool, allow_unsafe: bool = False
+    requested: str, facts: BackendFacts, *, allow_unsafe: bool = False
 ) -> BackendChoice:
     """Return the backend that is requested.
 
-    `generated` code comes from a model; other code is the person's own. Raises SandboxError if
-    nothing confines enough, ConfigError for an absent engine or key, UsageError for another name.
+    Raises SandboxError if auto finds none that confines, ConfigError for an absent engine or key,
+    UsageError for another name.
     """
     if requested not in get_args(Requested):
         known = ", ".join(get_args(Requested))
         raise UsageError(f"there is no backend {requested!r}", f"choose one of: {known}")
-    choice = _automatic(facts, allow_unsafe) if requested == "auto" else _explicit(requested, facts)
-    require_isolation(choice.name, Isolation(choice.level), generated, allow_unsafe)
-    return choice
+    return _automatic(facts, allow_unsafe) if requested == "auto" else _explicit(requested, facts)
 
 
 def require_isolation(
     backend: str, isolation: Isolation, generated: bool, allow_unsafe: bool
 ) -> None:
-    """Raise SandboxError for generated code where commands are not confined and none allowed it."""
-    if generated and not allow_unsafe and isolation.level in ("partly", "none"):
+    """Raise SandboxError where commands are confined too little and the person does not allow it.
+
+    `generated` code comes from a model, and is to be confined wholly; other code is the person's.
+    """
+    if not allow_unsafe and isolation.level in ("none", "partly" if generated else "none"):
         how = "does not confine" if isolation.level == "none" else "confines only partly"
         missing = f" (missing: {', '.join(isolation.missing)})" if isolation.missing else ""
+        why = ", and this run executes generated code" if generated else ""
         raise SandboxError(
-            f"the backend {backend} {how}{missing}, and this run executes generated code",
+            f"the backend {backend} {how}{missing}{why}",
             f"use --backend bubblewrap, or add {_UNSAFE} to this run",
         )
 
@@ -137,16 +128,16 @@ def _automatic(facts: BackendFacts, allow_unsafe: bool) -> BackendChoice:
             why = "it works here"
             if name != "bubblewrap":
                 why = f"{install_hint(facts)[0]}; {name} {why}"
-            return BackendChoice(name, LEVELS[name], why, hint)
+            return BackendChoice(name, why, hint)
     why, line = install_hint(facts)
     if allow_unsafe:
-        return BackendChoice("process", "none", f"{why}; {_UNSAFE} allows it", hint)
+        return BackendChoice("process", f"{why}; {_UNSAFE} allows it", hint)
     raise SandboxError(f"nothing on this machine confines commands: {why}", line)
 
 
 def _explicit(requested: str, facts: BackendFacts) -> BackendChoice:
     if facts.works(requested):
-        return BackendChoice(requested, LEVELS[requested], f"--backend {requested} asks for it")
+        return BackendChoice(requested, f"--backend {requested} asks for it")
     if requested == "bubblewrap":
         raise SandboxError(*install_hint(facts))
     if requested in VENDORS:

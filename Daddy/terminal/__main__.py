@@ -50,9 +50,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     load_dotenv(Path.cwd(), os.environ)
     agent = _choose_agent(args)
     task = read_task(args.task)
-    backend = open_terminal_backend(args.backend, allow_unsafe=args.allow_unsafe)
-    isolation = backend.isolation()
-    print(f"backend {backend.name}: {', '.join((isolation.level, *isolation.missing))}")
+    backend, shown = open_terminal_backend(args.backend, allow_unsafe=args.allow_unsafe)
+    print(shown)
     sandboxes = TaskSandboxes(task, backend, args.runs_dir / "layers", args.image)
     print(f"task {task.name}: image {sandboxes.image}", flush=True)
     if task.in_place:

@@ -18,9 +18,8 @@ from Daddy.core.host_and_processes import memory_bytes, usable_cores
 from Daddy.core.humanize import printable_line
 from Daddy.core.name_validation import new_token
 from Daddy.core.run_subprocess import run_command
-from Daddy.sandbox.backend_facts import open_backend, read_backend_facts
+from Daddy.sandbox.backend_facts import open_chosen_backend
 from Daddy.sandbox.bubblewrap import BubblewrapBackend
-from Daddy.sandbox.choose_backend import choose_backend, require_isolation
 from Daddy.sandbox.runner_client import RunnerSandbox
 from Daddy.sandbox.sandbox_interfaces import MIB, Command, Limits, Outcome, SandboxSpec
 from Daddy.terminal.dockerfile import BuildStep
@@ -54,22 +53,21 @@ mkdir -p /logs/agent /logs/verifier "$0"
 """
 
 
-def open_terminal_backend(requested: str, *, allow_unsafe: bool = False) -> BubblewrapBackend:
-    """Return the backend for terminals. ConfigError for one that has no writable root.
+def open_terminal_backend(
+    requested: str, *, allow_unsafe: bool = False
+) -> tuple[BubblewrapBackend, str]:
+    """Return the backend for terminals, and the line that tells which it is.
 
-    Raises SandboxError where it confines only partly, unless the person allows that.
+    Raises ConfigError for one that has no writable root, SandboxError where it confines only
+    partly, unless the person allows that.
     """
-    choice = choose_backend(
-        requested, read_backend_facts(), generated=True, allow_unsafe=allow_unsafe
-    )
-    backend = open_backend(choice.name)
+    backend, shown = open_chosen_backend(requested, generated=True, allow_unsafe=allow_unsafe)
     if not isinstance(backend, BubblewrapBackend):
         raise ConfigError(
-            f"the backend {choice.name} has no root folder that a terminal task can change",
+            f"the backend {backend.name} has no root folder that a terminal task can change",
             "install bubblewrap and use --backend bubblewrap",
         )
-    require_isolation(choice.name, backend.isolation(), generated=True, allow_unsafe=allow_unsafe)
-    return backend
+    return backend, shown
 
 
 class TaskSandboxes:

@@ -75,7 +75,7 @@ class AsyncTerminalGymEnv:
         if sandboxes is None:
             backend = environment
             if isinstance(backend, str):
-                backend = open_terminal_backend(backend)
+                backend, _ = open_terminal_backend(backend)
             task = read_task(Path(task_dir))
             sandboxes = TaskSandboxes(task, backend, self._runs / "layers", image)
         self._sandboxes, self.task = sandboxes, sandboxes.task

@@ -11,6 +11,7 @@ import pytest
 from Daddy import run_demo
 from Daddy.core.entry_point import run_entry
 from Daddy.core.stop_conditions import SIGNALS
+from Daddy.sandbox import backend_facts
 from tests.fanout.stand_in import ChildBackend, choose_child, no_facts
 
 TASK = """
@@ -56,11 +57,11 @@ class Demo:
 def demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Demo]:
     handlers = {number: signal.getsignal(number) for number in SIGNALS}
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(run_demo, "read_backend_facts", no_facts)
-    monkeypatch.setattr(run_demo, "choose_backend", choose_child)
+    monkeypatch.setattr(backend_facts, "read_backend_facts", no_facts)
+    monkeypatch.setattr(backend_facts, "choose_backend", choose_child)
 
     def use(backend: ChildBackend) -> None:
-        monkeypatch.setattr(run_demo, "open_backend", backend.open)
+        monkeypatch.setattr(backend_facts, "open_backend", backend.open)
 
     yield Demo(tmp_path, use)
     for number, handler in handlers.items():

@@ -4,11 +4,12 @@ import sys
 
 from Daddy import run_demo
 from Daddy.core.entry_point import run_entry
+from Daddy.sandbox import backend_facts
 from tests.fanout.stand_in import ChildBackend, choose_child, no_facts
 
 
 def main(argv: list[str]) -> None:
     backend = ChildBackend()
-    run_demo.read_backend_facts, run_demo.choose_backend = no_facts, choose_child
-    run_demo.open_backend = backend.open
+    backend_facts.read_backend_facts, backend_facts.choose_backend = no_facts, choose_child
+    backend_facts.open_backend = backend.open
     sys.exit(run_entry(run_demo.main, argv))

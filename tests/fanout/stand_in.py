@@ -28,7 +28,7 @@ def no_facts() -> BackendFacts:
 def choose_child(wish: str, *_: object, **__: object) -> BackendChoice:
     """Choose the stand-in, or the backend that the command line names."""
     name = "child" if wish == "auto" else wish
-    return BackendChoice(name, "partly", "a test asks for it")
+    return BackendChoice(name, "a test asks for it")
 
 
 class ChildSandbox:
@@ -82,7 +82,7 @@ class ChildSandbox:
 class ChildBackend:
     """Makes sandboxes of plain child processes and keeps them all for tests to look at."""
 
-    name = "child"
+    name, level = "child", "partly"
 
     def __init__(self) -> None:
         self.made: list[ChildSandbox] = []
@@ -90,11 +90,12 @@ class ChildBackend:
 
     def open(self, name: str, run: str = "") -> "ChildBackend":
         """Stand for the opened backend; keep the label of its sandboxes."""
+        self.name = name
         self.opened.append((name, run))
         return self
 
     def isolation(self) -> Isolation:
-        return Isolation("none")
+        return Isolation(self.level)
 
     async def create(self, spec: SandboxSpec) -> ChildSandbox:
         self.made.append(ChildSandbox())

@@ -18,6 +18,7 @@ from Daddy.core.errors import ExitCode, FileError, SandboxError
 from Daddy.fanout import fanout_files, run_batch
 from Daddy.fanout.fanout_files import FanoutPaths, begin_run, hold_run, save_result
 from Daddy.fanout.fanout_settings import FanoutSettings
+from Daddy.sandbox import backend_facts
 from Daddy.sandbox.choose_backend import BackendFacts
 from Daddy.sandbox.sandbox_interfaces import Command, Limits, OnLine, Outcome, SandboxSpec
 from tests.components import program
@@ -190,9 +191,12 @@ def test_progress_is_written_before_the_sandbox_ends(demo: Demo) -> None:
 def test_the_records_tell_that_nothing_confined_the_programs(
     demo: Demo, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    demo.begin("--sandboxes", "1")
+    backend = ChildBackend()
+    backend.level = "none"
+    assert demo.begin("--sandboxes", "1", backend=backend) == ExitCode.NOT_CONFINED
+    demo.begin("--sandboxes", "1", "--allow-unsafe", backend=backend)
     started = next(e["data"] for e in demo.events() if e["data"].get("state") == "started")
-    assert (started["isolation"], started["allow_unsafe"]) == ("none", False)
+    assert (started["isolation"], started["allow_unsafe"]) == ("none", True)
     assert started["backend"] == ChildBackend.name, "not the wish, such as auto"
     assert "NOT CONFINED" in capsys.readouterr().out
 
@@ -296,7 +300,7 @@ def test_a_run_reads_this_machine_once_and_opens_one_backend(
         read.append(no_facts())
         return read[-1]
 
-    monkeypatch.setattr(run_demo, "read_backend_facts", read_facts)
+    monkeypatch.setattr(backend_facts, "read_backend_facts", read_facts)
     assert demo.begin("--sandboxes", "3", "--workers", "1") == 0
     assert (len(read), len(demo.backend.opened)) == (1, 1)
 

@@ -30,7 +30,7 @@ def test_bubblewrap_starts_here_and_is_chosen() -> None:
     program("bwrap", "bubblewrap")
     facts = read_backend_facts()
     assert (facts.system, facts.bwrap_error) == ("Linux", "")
-    assert choose_backend("auto", facts, generated=True).name == "bubblewrap"
+    assert choose_backend("auto", facts).name == "bubblewrap"
 
 
 def test_a_machine_without_programs_has_nothing(programs: Path) -> None:
@@ -38,7 +38,7 @@ def test_a_machine_without_programs_has_nothing(programs: Path) -> None:
     assert (facts.bwrap, facts.apptainer, facts.docker, facts.installer) == ("", False, False, "")
     assert facts.keys == frozenset()
     with pytest.raises(SandboxError):
-        choose_backend("auto", facts, generated=True)
+        choose_backend("auto", facts)
 
 
 def test_programs_that_are_there_and_fail_are_known(programs: Path) -> None:
@@ -54,7 +54,7 @@ def test_programs_that_are_there_and_fail_are_known(programs: Path) -> None:
 @pytest.mark.parametrize("name", ["apptainer", "singularity"])
 def test_apptainer_counts_under_its_old_name_too(programs: Path, name: str) -> None:
     put_program(programs, name, "exit 0")
-    assert choose_backend("apptainer", read_backend_facts(), generated=False).name == "apptainer"
+    assert choose_backend("apptainer", read_backend_facts()).name == "apptainer"
 
 
 def test_an_engine_that_answers_and_a_key_are_known_and_the_key_is_not_kept(

@@ -2,12 +2,12 @@
 
 import shutil
 import subprocess
+from typing import Any
 
 import pytest
 
 from Daddy.core.errors import ConfigError, DaddyError, SandboxError, UsageError
 from Daddy.sandbox.choose_backend import (
-    LEVELS,
     BackendFacts,
     choose_backend,
     install_hint,
@@ -25,7 +25,7 @@ UBUNTU = BackendFacts(
 
 
 def chosen(facts: BackendFacts, requested: str = "auto", unsafe: bool = False) -> str:
-    return choose_backend(requested, facts, generated=True, allow_unsafe=unsafe).name
+    return choose_backend(requested, facts, allow_unsafe=unsafe).name
 
 
 def refusal(facts: BackendFacts, requested: str = "auto", unsafe: bool = False) -> DaddyError:
@@ -35,13 +35,13 @@ def refusal(facts: BackendFacts, requested: str = "auto", unsafe: bool = False) 
 
 
 def test_auto_takes_bubblewrap_where_it_starts() -> None:
-    choice = choose_backend("auto", BackendFacts(bwrap=BWRAP, docker=True), generated=True)
-    assert (choice.name, choice.level, choice.hint) == ("bubblewrap", "confined", "")
+    choice = choose_backend("auto", BackendFacts(bwrap=BWRAP, docker=True))
+    assert (choice.name, choice.hint) == ("bubblewrap", "")
 
 
 def test_auto_never_leaves_the_machine_and_names_the_flag_that_does() -> None:
     keys = frozenset({"DAYTONA_API_KEY"})
-    choice = choose_backend("auto", BackendFacts(bwrap=BWRAP, keys=keys), generated=True)
+    choice = choose_backend("auto", BackendFacts(bwrap=BWRAP, keys=keys))
     assert choice.name == "bubblewrap"
     assert choice.hint == "DAYTONA_API_KEY is set: --backend daytona runs there"
     assert isinstance(refusal(BackendFacts(keys=keys, installer="apt")), SandboxError)
@@ -94,25 +94,17 @@ def test_a_start_that_fails_for_another_reason_shows_the_error_of_bubblewrap() -
 
 
 @pytest.mark.parametrize("name", ["docker", "apptainer"])
-def test_generated_code_on_what_confines_partly_needs_the_persons_word(name: str) -> None:
+def test_auto_takes_what_confines_partly_where_there_is_nothing_better(name: str) -> None:
     facts = BackendFacts(**{name: True})
     for requested in ("auto", name):
-        error = refusal(facts, requested)
-        assert isinstance(error, SandboxError)
-        assert "--allow-unsafe" in error.fix
-        assert chosen(facts, requested, unsafe=True) == name
-    assert choose_backend(name, facts, generated=False).level == "partly"
+        assert chosen(facts, requested) == name
 
 
-def test_plain_processes_are_for_ones_own_code_or_the_persons_word() -> None:
-    assert choose_backend("process", BackendFacts(), generated=False).level == "none"
-    assert isinstance(refusal(BackendFacts(bwrap=BWRAP), "process"), SandboxError)
-    assert chosen(BackendFacts(bwrap=BWRAP), "process", unsafe=True) == "process"
-
-
-def test_auto_is_plain_processes_never_without_the_persons_word() -> None:
+def test_plain_processes_are_taken_by_name_and_by_auto_with_the_persons_word_only() -> None:
+    assert chosen(BackendFacts(bwrap=BWRAP), "process") == "process"
+    assert chosen(BackendFacts(), unsafe=True) == "process"
     with pytest.raises(SandboxError):
-        choose_backend("auto", BackendFacts(), generated=False)
+        choose_backend("auto", BackendFacts())
 
 
 def test_an_absent_engine_or_key_is_a_setting_that_cannot_be_met() -> None:
@@ -139,13 +131,26 @@ def test_an_unknown_backend_is_a_wrong_command_line() -> None:
     assert "'podman'" in error.message
 
 
-def test_every_backend_has_a_level_and_a_vendors_promise_needs_no_word() -> None:
-    for name, level in LEVELS.items():
-        if level in ("confined", "vendor"):
-            require_isolation(name, Isolation(level), generated=True, allow_unsafe=False)
-        else:
-            with pytest.raises(SandboxError, match=name):
-                require_isolation(name, Isolation(level), generated=True, allow_unsafe=False)
+@pytest.mark.parametrize(
+    ("level", "own", "generated"),
+    [
+        ("confined", True, True),
+        ("vendor", True, True),
+        ("partly", True, False),
+        ("none", False, False),
+    ],
+)
+def test_less_confinement_than_the_code_needs_takes_the_persons_word(
+    level: Any, own: bool, generated: bool
+) -> None:
+    for model, enough in ((False, own), (True, generated)):
+        require_isolation("this-one", Isolation(level), model, allow_unsafe=True)
+        if enough:
+            require_isolation("this-one", Isolation(level), model, allow_unsafe=False)
+            continue
+        with pytest.raises(SandboxError, match="this-one") as caught:
+            require_isolation("this-one", Isolation(level), model, allow_unsafe=False)
+        assert "--allow-unsafe" in caught.value.fix
 
 
 def test_the_refusal_names_what_is_missing() -> None:

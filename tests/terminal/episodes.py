@@ -32,7 +32,7 @@ def backend() -> BubblewrapBackend:
         pytest.skip("bubblewrap needs Linux")
     program("bwrap", "bubblewrap")
     program("tmux", "tmux")
-    return open_terminal_backend("bubblewrap")
+    return open_terminal_backend("bubblewrap")[0]
 
 
 def play(task: Path, runs: Path, story: Story, **options: Any) -> Any:
