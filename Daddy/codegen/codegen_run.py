@@ -1,9 +1,9 @@
 """The files of a training, and the reward that writes each graded completion into them."""
 
 import contextlib
-import fcntl
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from Daddy.codegen.grader import Grader
 from Daddy.codegen.judge import REFUSED, Grade
 from Daddy.core.atomic_files import append_line, canonical_json, read_json, write_atomic
 from Daddy.core.errors import ConfigError
+from Daddy.core.file_lock import hold_lock
 from Daddy.core.humanize import printable_line
 from Daddy.core.name_validation import new_token
 from Daddy.core.shared_weights_paths import PathBelow
@@ -145,16 +146,7 @@ def link_results(link: Path, root: Path) -> None:
     temp.replace(link)
 
 
-@contextlib.contextmanager
-def hold_training(paths: CodegenPaths) -> Iterator[None]:
+def hold_training(paths: CodegenPaths) -> AbstractContextManager[None]:
     """Keep other processes from writing into the folder. Raises ConfigError if one does."""
-    with paths.lock.open("ab") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise ConfigError(
-                f"another process trains in {paths.root}", "wait for its end, or stop it"
-            ) from error
-        except OSError:  # a file system without locks
-            pass
-        yield
+    fix = "wait for its end, or stop it"
+    return hold_lock(paths.lock, ConfigError(f"another process trains in {paths.root}", fix))

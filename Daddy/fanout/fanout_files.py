@@ -4,9 +4,8 @@ A result is a file that is created once and holds only what the settings and the
 no time, host or process. A missing result is the only sign that a sandbox has to run.
 """
 
-import contextlib
-import fcntl
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,16 +21,13 @@ from Daddy.core.atomic_files import (
     write_json,
 )
 from Daddy.core.errors import ConfigError, FileError
+from Daddy.core.file_lock import hold_lock
 from Daddy.core.shared_weights_paths import PathBelow
 from Daddy.fanout.fanout_settings import FanoutSettings, sandbox_id
 from Daddy.fanout.fanout_state import SandboxRow
 
 PROGRAM_BYTES = 4 << 20
 """Largest program that is copied into each sandbox."""
-
-
-class RunHeldError(ConfigError):
-    """Another process runs this run, or may do so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,26 +63,15 @@ def begin_run(paths: FanoutPaths, settings: FanoutSettings, program: bytes) -> N
         raise
 
 
-@contextlib.contextmanager
-def hold_run(paths: FanoutPaths, *, surely: bool = False) -> Iterator[None]:
-    """Keep other processes from running a run. Raises RunHeldError if one does.
+def hold_run(paths: FanoutPaths, *, surely: bool = False) -> AbstractContextManager[None]:
+    """Keep other processes from running a run. Raises ConfigError if one does.
 
-    A file system without locks is no error, unless it must be known `surely` that none does.
+    A file system without locks is no error, unless it must be known `surely` that none does: then
+    FileError. A result is created once anyway.
     """
-    with paths.settings.open("r+b") as file:  # NFS locks only files that are open for writing
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise RunHeldError(
-                f"another process runs {paths.root}", "wait for its end, or stop it with Ctrl-C"
-            ) from error
-        except OSError as error:  # a file system without locks: a result is still created once
-            if surely:
-                raise RunHeldError(
-                    f"{paths.root} cannot be locked ({error.strerror}), so it may be in use",
-                    "repeat this on the machine that ran it, on a local disk",
-                ) from error
-        yield
+    fix = "wait for its end, or stop it with Ctrl-C"
+    held = ConfigError(f"another process runs {paths.root}", fix)
+    return hold_lock(paths.settings, held, surely=surely)
 
 
 def read_settings(paths: FanoutPaths) -> dict[str, Any]:

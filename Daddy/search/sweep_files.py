@@ -5,17 +5,17 @@ So a process that is killed at any moment, or a second one on the same folder, r
 number whose reader was killed before it read the answer is never given out again.
 """
 
-import fcntl
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from Daddy.core.atomic_files import canonical_json, create_exclusive, read_json
 from Daddy.core.errors import ConfigError, ControllerAliveError, FileError
+from Daddy.core.file_lock import hold_lock
 from Daddy.core.name_validation import check_sweep
 from Daddy.core.shared_weights_paths import PathBelow
 from Daddy.search.study_plan import StudyPlan, plan_from_json
@@ -141,27 +141,15 @@ def read_request(paths: SweepPaths) -> tuple[dict[str, Any], StudyPlan | None]:
     return record, plan
 
 
-@contextmanager
-def hold_sweep(paths: SweepPaths, rank: int = 0) -> Iterator[None]:
-    """Keep other processes from being this rank of a sweep. ControllerAliveError if one is.
-
-    The system ends the lock with its process, however that ends.
-    """
+def hold_sweep(paths: SweepPaths, rank: int = 0) -> AbstractContextManager[None]:
+    """Keep other processes from being this rank of a sweep. ControllerAliveError if one is."""
     paths.root.mkdir(parents=True, exist_ok=True)
+    held = ControllerAliveError(
+        f"another process is rank {rank} of the sweep {paths.root.name}",
+        "wait for its end or stop it with Ctrl-C; --jobs runs several trials at once",
+    )
     lock = paths.root / f"rank-{rank}.lock" if rank else paths.driver_lock
-    with lock.open("a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise ControllerAliveError(
-                f"another process is rank {rank} of the sweep {paths.root.name}",
-                "wait for its end or stop it with Ctrl-C; --jobs runs several trials at once",
-            ) from error
-        except OSError as error:
-            raise FileError(
-                f"{lock} cannot be locked: {error.strerror}", "use a --run-dir on a disk with locks"
-            ) from error
-        yield
+    return hold_lock(lock, held, surely=True)
 
 
 def _newest_number(paths: SweepPaths) -> int:
