@@ -11,7 +11,12 @@ from concurrent.futures import Future
 from math import ceil
 from pathlib import Path
 
-from Daddy.cluster.orchestrator.slurm_commands import INHERITED, SlurmCommands, read_shell_settings
+from Daddy.cluster.orchestrator.slurm_commands import (
+    INHERITED,
+    SlurmCommands,
+    parse_job_options,
+    read_shell_settings,
+)
 from Daddy.core.clock import Clock
 from Daddy.core.errors import ConfigError, DaddyError, SchedulerError
 from Daddy.core.humanize import printable_line
@@ -40,7 +45,7 @@ def array_argv(
         "export": ",".join(INHERITED),
         "signal": "B:TERM@10",
     }
-    words = [f"--{name.replace('_', '-')}={value}" for name, value in {**usual, **options}.items()]
+    words = [f"--{name}={value}" for name, value in {**usual, **options}.items()]
     wrapped = f'exec {shlex.join(argv)} "$SLURM_ARRAY_TASK_ID"'
     return ["sbatch", "--parsable", "--no-requeue", *words, f"--wrap={wrapped}"]
 
@@ -52,15 +57,12 @@ def sbatch_options(
 
     The time limit is otherwise four times that of `cpu_s` seconds on one core, and ten minutes, but
     at most four hours, beyond which many clusters let no job start.
-    Raises ConfigError for a word without a value.
+    Raises ConfigError for a word without a value, and for an option that is the run's own.
     """
     values, _ = read_shell_settings(SlurmSettings(), environ)
-    words = [word.partition("=") for word in given]
-    if bad := [word for (word, equals, _) in words if not equals]:
-        raise ConfigError(f"--sbatch {bad[0]} has no value", "write it as mem=8G, for example")
     shell = {key.removeprefix("slurm."): value for key, value in values.items()}
     usual = {"time": str(min(10 + ceil(4 * cpu_s / 60), _MOST_MINUTES))}
-    return {**usual, **shell, **{name.lstrip("-"): value for name, _, value in words}}
+    return {**usual, **shell, **parse_job_options(given)}
 
 
 class SlurmEngine:

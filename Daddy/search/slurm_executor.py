@@ -30,16 +30,16 @@ from Daddy.cluster.orchestrator.controller_types import (
 )
 from Daddy.cluster.orchestrator.scheduler_factory import slurm_request
 from Daddy.cluster.orchestrator.scheduler_interface import JobRef, JobSpec, Refused, Submitted
-from Daddy.cluster.orchestrator.slurm_commands import read_shell_settings
+from Daddy.cluster.orchestrator.slurm_commands import parse_job_options, read_shell_settings
 from Daddy.cluster.orchestrator.slurm_scheduler import SlurmScheduler
 from Daddy.core.atomic_files import sha256_hex
 from Daddy.core.clock import Clock
-from Daddy.core.errors import ConfigError, ExitCode, FileError, SchedulerError
+from Daddy.core.errors import ExitCode, FileError, SchedulerError
 from Daddy.core.humanize import parse_duration
 from Daddy.core.lease import end_term, is_holder_alive, read_lease
 from Daddy.core.load_config import CHECKOUT, with_values
 from Daddy.core.run_paths import RunPaths
-from Daddy.core.settings import OWN_OPTIONS, Config
+from Daddy.core.settings import Config
 from Daddy.core.stop_conditions import drain_margin
 from Daddy.search.local_executor import TrialAttempt, learner_argv
 from Daddy.search.slurm_rules import SWEEP, find_job_refusal, read_exit_codes
@@ -68,24 +68,9 @@ def with_job_settings(
     values, _ = read_shell_settings(base.slurm, environ)
     if nodes > 1 and base.slurm.gpu_option == "gpus":
         values["slurm.gpu_option"] = "gpus-per-node"
-    if limit := job_options(words).get("time"):
+    if limit := parse_job_options(words).get("time"):
         values["slurm.time_limit"] = limit
     return with_values(base, values, "--sbatch and the SBATCH_ variables") if values else base
-
-
-def job_options(words: Sequence[str]) -> dict[str, str]:
-    """Return options of sbatch from ``name=value`` words. ConfigError for any other word.
-
-    Some options are the sweep's own: without its name and comment a job is not found again.
-    """
-    parts = [word.lstrip("-").partition("=") for word in words]
-    if bad := [word for word, equals, _ in parts if not equals]:
-        raise ConfigError(f"--sbatch {bad[0]} has no value", "write it as mem=8G, for example")
-    options = {name.replace("_", "-"): value for name, _, value in parts}
-    for name in options.keys() - {"time"}:
-        if any(own.startswith(name) for own in (*OWN_OPTIONS, "ntasks-per-node")):
-            raise ConfigError(f"--sbatch {name} belongs to the sweep", "leave it out")
-    return options
 
 
 @dataclass
@@ -121,7 +106,7 @@ class SlurmExecutor:
                 "--backend slurm: there is no sbatch on this machine",
                 "type the command on the cluster's login node, or leave out --backend slurm",
             )
-        given = {**slurm_request(config), **job_options(words)}
+        given = {**slurm_request(config), **parse_job_options(words)}
         self._request = {name: value for name, value in given.items() if value and name != "time"}
         self._paths, self._config, self._most, self._nodes = paths, config, jobs, nodes
         self._environ, self._clock = environ, clock

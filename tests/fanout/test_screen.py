@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import pytest
 from rich.console import Console, RenderableType
 
+from Daddy.core.errors import ConfigError
 from Daddy.fanout.estimate import (
     Machine,
     ProgramCost,
@@ -200,3 +201,5 @@ def test_a_job_is_given_time_for_its_sandboxes_but_four_hours_at_most(
 ) -> None:
     assert sbatch_options([], {}, cpu_s)["time"] == minutes
     assert sbatch_options(["time=600"], {}, cpu_s)["time"] == "600"
+    with pytest.raises(ConfigError, match="--sbatch array belongs to the run"):
+        sbatch_options(["array=2"], {}, cpu_s)

@@ -123,7 +123,7 @@ def test_the_learner_knows_the_time_limit_of_its_job() -> None:
     with pytest.raises(ConfigError, match="--sbatch mem has no value"):
         with_job_settings(Config(), ["mem"], 1, {})
     for name in ("job-name", "ntasks"):
-        with pytest.raises(ConfigError, match=f"--sbatch {name} belongs to the sweep"):
+        with pytest.raises(ConfigError, match=f"--sbatch {name} belongs to the run"):
             with_job_settings(Config(), [f"{name}=2"], 1, {})
 
 

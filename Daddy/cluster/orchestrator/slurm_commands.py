@@ -16,10 +16,10 @@ from pathlib import Path
 
 from Daddy.core.atomic_files import append_line
 from Daddy.core.clock import Clock
-from Daddy.core.errors import DaddyError
+from Daddy.core.errors import ConfigError, DaddyError
 from Daddy.core.host_and_processes import host_name
 from Daddy.core.run_subprocess import Completed, run_command
-from Daddy.core.settings import SlurmSettings
+from Daddy.core.settings import OWN_OPTIONS, SlurmSettings
 
 _PREFIXES = ("SLURM_", "SBATCH_", "SQUEUE_", "SCANCEL_", "SALLOC_", "SRUN_", "SACCT_", "SCONTROL_",
             "SINFO_")  # fmt: skip
@@ -83,6 +83,21 @@ def read_shell_settings(
             unused.append(f"{name} (slurm.{key} is set)" if key else name)
     notes = [f"not used: {', '.join(unused)}; slurm.options takes options of sbatch"]
     return values, notes if unused else []
+
+
+def parse_job_options(words: Sequence[str]) -> dict[str, str]:
+    """Return options of sbatch from ``name=value`` words of --sbatch. ConfigError for any other.
+
+    Some options are the run's own: without its job's name and comment a job is not found again.
+    """
+    parts = [word.lstrip("-").partition("=") for word in words]
+    if bad := [word for word, equals, _ in parts if not equals]:
+        raise ConfigError(f"--sbatch {bad[0]} has no value", "write it as mem=8G, for example")
+    options = {name.replace("_", "-"): value for name, _, value in parts}
+    for name in options.keys() - {"time"}:
+        if any(own.startswith(name) for own in (*OWN_OPTIONS, "ntasks-per-node")):
+            raise ConfigError(f"--sbatch {name} belongs to the run", "leave it out")
+    return options
 
 
 def describe_changes(before: SlurmSettings, now: SlurmSettings) -> list[str]:
