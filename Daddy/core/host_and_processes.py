@@ -46,6 +46,14 @@ def full_host_name() -> str:
     return full if full.startswith(f"{host_name()}.") else own
 
 
+def address_toward(host: str, family: int = socket.AF_INET) -> str:
+    """Return this machine's address on the way to a host; no packet is sent. Raises OSError."""
+    family, kind, *_, address = socket.getaddrinfo(host, 9, family, socket.SOCK_DGRAM)[0]
+    with socket.socket(family, kind) as probe:
+        probe.connect(address)
+        return str(probe.getsockname()[0])
+
+
 def user_name() -> str:
     """Return the account's name in the user database, else ``USER``, else the user id."""
     import pwd  # missing on some systems

@@ -7,7 +7,6 @@ import asyncio
 import contextlib
 import os
 import shutil
-import socket
 from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Any
@@ -15,7 +14,7 @@ from typing import Any
 from Daddy.cluster.orchestrator.slurm_commands import SlurmCommands
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import ConfigError, needs_extra
-from Daddy.core.host_and_processes import usable_cores
+from Daddy.core.host_and_processes import address_toward, usable_cores
 from Daddy.fanout.fanout_files import FanoutPaths
 from Daddy.fanout.run_batch import Batch, run_named_batch
 
@@ -94,13 +93,6 @@ class DaskEngine:
         )
         cluster.scale(jobs=self._jobs)
         return cluster
-
-
-def address_toward(host: str) -> str:
-    """Return the address of this machine in the network of another one, where Dask listens."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.connect((host, 9))  # of UDP, so nothing is sent
-        return str(probe.getsockname()[0])
 
 
 def _first_node() -> str:

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 from Daddy.core.atomic_files import read_json_or_empty, write_json
 from Daddy.core.clock import Clock
 from Daddy.core.errors import NetworkError
+from Daddy.core.host_and_processes import address_toward
 from Daddy.core.rank_address import RankAddress
 
 if TYPE_CHECKING:
@@ -160,12 +161,8 @@ def _listen(at: RankAddress) -> socket.socket:
 
 
 def _own_address(at: RankAddress) -> str:
-    """Return this machine's address on the way to `at.host`; no packet is sent."""
     try:
-        family, kind, *_, address = socket.getaddrinfo(at.host, at.port, type=socket.SOCK_DGRAM)[0]
-        with socket.socket(family, kind) as probe:
-            probe.connect(address)
-            return str(probe.getsockname()[0])
+        return address_toward(at.host, socket.AF_UNSPEC)
     except OSError as error:
         raise NetworkError(
             f"rank {at.rank} has no way to MASTER_ADDR {at.host}: {error.strerror or error}",

@@ -15,7 +15,6 @@ relay on the same host; otherwise the address from which this host sends to the 
 import contextlib
 import ipaddress
 import os
-import socket
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import lru_cache
@@ -23,6 +22,7 @@ from pathlib import Path
 
 from Daddy.core.atomic_files import JSON_LIMIT, parse_json, read_bounded, read_json, write_json
 from Daddy.core.errors import FileError
+from Daddy.core.host_and_processes import address_toward
 from Daddy.core.name_validation import PEER
 from Daddy.streaming.protocol.framing import clean_text
 from Daddy.streaming.protocol.handshake import Token, ensure_token, load_tokens
@@ -247,7 +247,6 @@ class WatchRequests:
 
 
 LOOPBACK = "127.0.0.1"
-_ANY_PORT = 9
 _MOST_PORT = 65535
 
 
@@ -273,12 +272,8 @@ def own_address(relays: frozenset[str], host: str) -> str | None:
     elsewhere = sorted(name for name in relays if name != host)
     if not elsewhere:
         return LOOPBACK
-    with (
-        contextlib.suppress(OSError, ValueError),  # a request may hold an invalid host name
-        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe,
-    ):
-        probe.connect((elsewhere[0], _ANY_PORT))  # sends nothing: only looks up the route
-        address = str(probe.getsockname()[0])
+    with contextlib.suppress(OSError, ValueError):  # a request may hold an invalid host name
+        address = address_toward(elsewhere[0])
         return None if ipaddress.ip_address(address).is_loopback else address
     return None
 
