@@ -218,8 +218,12 @@ def stop_on_signals() -> None:
         signal.signal(number, stop)
 
 
-_FULL = (errno.ENOSPC, errno.EDQUOT)
-"""Errors of a full disk, on which there may be room again later."""
+_PASSING = frozenset((
+    *(errno.ENOSPC, errno.EDQUOT),  # a full disk, on which there may be room again later
+    *(errno.ESTALE, errno.EIO, errno.ETIMEDOUT),  # a home on NFS whose server is away
+    *(errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EBUSY),  # a busy machine
+))  # fmt: skip
+"""Errors of files after which the next exchange may succeed."""
 
 
 def repeat_exchange(sync: Sync, command: str, interval_s: float, plist: Path | None = None) -> int:
@@ -235,7 +239,7 @@ def repeat_exchange(sync: Sync, command: str, interval_s: float, plist: Path | N
             except HostKeyChangedError:
                 raise
             except (NetworkError, WeightsError, DiskFullError, OSError) as error:
-                if isinstance(error, OSError) and error.errno not in _FULL:
+                if isinstance(error, OSError) and error.errno not in _PASSING:
                     raise
                 message = f"waiting: {error}"
                 failures = failures + 1 if folder_bytes(arriving) <= before else 0

@@ -313,27 +313,37 @@ class Waits(ManualClock):
         return stop.is_set()
 
 
-NO_SPACE = "No space left on device: '~/shared_weights/x'"
-
-
 @pytest.mark.parametrize(
     "error",
     [
-        OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "~/shared_weights/x"),
-        DiskFullError(NO_SPACE),
+        DiskFullError("No space left on device: '~/shared_weights/x'"),
+        *(
+            OSError(number, os.strerror(number), "~/shared_weights/x")
+            for number in (errno.ENOSPC, errno.ESTALE, errno.EIO, errno.EMFILE)
+        ),
     ],
 )
-def test_a_full_disk_is_waited_out(tmp_path, capsys, error):
-    class Full:
-        def prepare(self):
-            raise error
-
+def test_an_error_of_files_that_may_pass_is_waited_out(tmp_path, capsys, error):
     clock = Waits(3)
-    repeat_exchange(Sync(Full(), Full(), tmp_path, clock), "pull", 5.0)
+    repeat_exchange(_failing(error, tmp_path, clock), "pull", 5.0)
     assert len(clock.waited) == 3
     said = capsys.readouterr().out
     assert said.startswith("waiting: ")
-    assert said.count(NO_SPACE) == 1
+    assert said.count(str(error)) == 1
+
+
+def test_an_error_of_files_that_stays_ends_the_loop(tmp_path):
+    error = PermissionError(errno.EACCES, os.strerror(errno.EACCES), "~/shared_weights/x")
+    with pytest.raises(PermissionError):
+        repeat_exchange(_failing(error, tmp_path, Waits(3)), "pull", 5.0)
+
+
+def _failing(error, folder, clock):
+    class Failing:
+        def prepare(self):
+            raise error
+
+    return Sync(Failing(), Failing(), folder, clock)
 
 
 def test_a_line_that_breaks_while_it_carries_is_tried_again_at_once(tmp_path, capsys):
