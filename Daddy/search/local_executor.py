@@ -41,8 +41,9 @@ JOIN_S = 120.0
 FAILED_S = 3.0
 """Seconds from the first failed rank until the others are killed: gloo ends them at once, unless
 they are still connecting."""
-STOP_S = 30.0
-"""Seconds for a checkpoint, from a request to stop or from the first rank that ended well."""
+STOP_S = 90.0
+"""Seconds for a checkpoint, from a request to stop or from the first rank that ended well: a rank
+waits 60 s for room on a full disk."""
 SILENCE_S = 60.0
 _POLL_S, _BEAT_S = 0.2, 2.0
 _PORTS = 100
