@@ -64,7 +64,7 @@ def make_parser() -> ArgumentParser:
         type=nonnegative_seconds,
         help="seconds between batches of --engine local (3 with a vendor's backend, else 0)",
     )
-    add("--backend", default="auto", help="means of confinement (auto)")
+    add("--backend", default="auto", help="sandbox backend (auto)")
     add("--engine", choices=("local", "slurm", "dask"), default="local", help="machines (local)")
     add("--jobs", type=number, default=4, help="jobs of --engine slurm and dask (4)")
     add("--sbatch", action="append", default=[], metavar="NAME=VALUE", help="option of sbatch")

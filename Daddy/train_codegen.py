@@ -9,7 +9,7 @@ import json
 import os
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -18,14 +18,14 @@ from Daddy.codegen.codegen_run import (
     CodegenPaths,
     RecordedRewards,
     describe_step,
-    forget_after,
+    drop_rows_after,
     hold_training,
     link_results,
-    read_lines,
+    read_json_lines,
     record_unsafe,
 )
+from Daddy.codegen.grade_outcome import PASSED
 from Daddy.codegen.grader import MAX_TIMEOUT_SECONDS, SANDBOX_POOL_SIZE, Grader
-from Daddy.codegen.judge import PASSED
 from Daddy.codegen.tasks import CodeTask, load_tasks
 from Daddy.codegen.tiny_corpus import make_corpus
 from Daddy.codegen.training_report import (
@@ -47,10 +47,10 @@ from Daddy.core.event_loop_thread import EventLoopThread
 from Daddy.core.humanize import printable_line
 from Daddy.core.name_validation import new_incarnation
 from Daddy.core.stop_conditions import StopSignal
-from Daddy.grpo.base_models import find_model, model_cache, read_device_facts, require_grpo
+from Daddy.grpo.base_models import model_cache, read_device_facts, require_grpo, resolve_model
 from Daddy.grpo.grpo_settings import (
-    DECIDING,
     LOSSES,
+    OPTION_NAMES,
     TINY,
     GrpoSettings,
     Prompt,
@@ -66,7 +66,7 @@ CORPUS = 4000
 """Solutions with which the tiny model is warmed up."""
 SAMPLES, SLOW_SAMPLES = 64, 8
 """Completions of a task in an evaluation: of the tiny model or on a GPU, and of others."""
-UNSEEN = 10**9
+EVALUATION_STEP = 10**9
 """Step whose inputs an evaluation uses: no training takes so many."""
 
 
@@ -104,15 +104,13 @@ def make_parser(environment: Mapping[str, str]) -> ArgumentParser:
     flag("--seeds", type=parse_seeds, help="number of trainings one after another, or their seeds")
     flag("--tasks", type=Path, help="Python file that defines TASKS (tasks.py)")
     flag("--shuffle-rewards", action="store_true", help="control: shuffle each group's rewards")
-    flag("--backend", default="auto", help="means of confinement (auto)")
+    flag("--backend", default="auto", help="sandbox backend (auto)")
     flag("--allow-unsafe", action="store_true", help="run without confinement; the records say so")
     flag("--run-dir", type=Path, help="folder of the run (a new one in runs/)")
     flag("--resume", action="store_true", help="continue the run of training_results or --run-dir")
-    flag("--show", type=whole_number(0), nargs="?", const=0, metavar="STEP", help=_SHOW)
+    show = "print the best and the worst completion of a step (the last), and exit"
+    flag("--show", type=whole_number(0), nargs="?", const=0, metavar="STEP", help=show)
     return parser
-
-
-_SHOW = "print the best and the worst completion of a step (the last), and exit"
 
 
 def _parse_loss(text: str) -> str:
@@ -167,7 +165,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             if settings.model_name == TINY:
                 model = _warm_tiny_model(tasks, cache)
             else:
-                model = find_model(settings.model_name, cache, os.environ)
+                model = resolve_model(settings.model_name, cache, os.environ)
             setup = Setup(settings, tasks, model, pool, time_s, loop, StopSignal().install())
             return _train_all(setup, seeds, paths)
         finally:
@@ -178,7 +176,7 @@ def _open_run(
     args: argparse.Namespace,
 ) -> tuple[CodegenPaths, GrpoSettings, tuple[int, ...], float, dict[str, CodeTask]]:
     """Return folder, settings, seeds, time limit and tasks of a run, new or to be resumed."""
-    given = {name: value for name in DECIDING if (value := getattr(args, name)) is not None}
+    given = {name: value for name in OPTION_NAMES if (value := getattr(args, name)) is not None}
     if "model_name" in given and (folder := Path(given["model_name"]).expanduser()).is_dir():
         given["model_name"] = str(folder.resolve())
     file = (args.tasks or find_tasks()).resolve()
@@ -197,7 +195,7 @@ def _open_run(
     if paths.settings.exists():
         raise ConfigError(f"{paths.root} holds a run", "add --resume, or name another --run-dir")
     seeds, time_s = args.seeds or (settings.seed,), args.max_timeout_seconds or MAX_TIMEOUT_SECONDS
-    record = {"settings": settings.as_json(), "seeds": seeds, "time_s": time_s, "tasks": digest}
+    record = {"settings": asdict(settings), "seeds": seeds, "time_s": time_s, "tasks": digest}
     link_results(RESULTS, paths.root)
     write_atomic(paths.settings, canonical_json({**record, "unsafe": False}))
     print(f"run {paths.root}", flush=True)
@@ -229,7 +227,7 @@ def _read_record(
             f"the run of {paths.root} began with a GPU{' and vLLM' * settings.vllm}",
             "resume it on such a machine",
         )
-    recorded = {**record, **settings.as_json()}
+    recorded = {**record, **asdict(settings)}
     typed = {name: value for name, value in given.items() if value is not None}
     changed = [name for name, value in typed.items() if recorded.get(name) != value]
     if changed := [name for name in changed if name != "shuffle_rewards" or typed[name]]:
@@ -299,7 +297,7 @@ def _train(setup: Setup, paths: CodegenPaths) -> list[dict[str, Any]]:
     )
 
     settings, tasks = setup.settings, setup.tasks
-    rows = read_lines(paths.metrics)
+    rows = read_json_lines(paths.metrics)
     evaluations = sum("reward" not in row for row in rows)
     if evaluations > 1:
         return rows
@@ -317,7 +315,7 @@ def _train(setup: Setup, paths: CodegenPaths) -> list[dict[str, Any]]:
     learner = GrpoLearner(
         GrpoTraining(settings, model, paths.root, prompts, rewards, setup.loop.loop, on_step, stop)
     )
-    forget_after(paths, step)
+    drop_rows_after(paths, step)
     if not (checkpoint and evaluations):
         _evaluate(setup, learner, rewards, paths, 0)
     if not stop() and step < settings.max_steps:
@@ -327,7 +325,7 @@ def _train(setup: Setup, paths: CodegenPaths) -> list[dict[str, Any]]:
         raise KeyboardInterrupt
     learner.save(paths.root)
     _evaluate(setup, learner, rewards, paths, settings.max_steps)
-    return read_lines(paths.metrics)
+    return read_json_lines(paths.metrics)
 
 
 def _evaluate(
@@ -342,12 +340,12 @@ def _evaluate(
             raise KeyboardInterrupt
         samples = [*learner.complete(task.prompt), *learner.complete(task.prompt, count)]
         names = [name] * len(samples)
-        greedy, *others = setup.loop.wait(rewards.grade(names, samples, UNSEEN))
+        greedy, *others = setup.loop.wait(rewards.grade(names, samples, EVALUATION_STEP))
         rewards.record_failures(step, names, [greedy, *others])
         graded = [grade.reward for grade in others if grade.reward is not None]
         if greedy.reward is None or not graded:
             raise SandboxError(f"the evaluation of {name}: {greedy.reason}", "then --resume")
-        row[GREEDY + name] = greedy.cases.count(PASSED) / len(task.tests)
+        row[GREEDY + name] = greedy.tests.count(PASSED) / len(task.tests)
         row[HITS + name] = graded.count(1) / len(graded)
     append_line(paths.metrics, json.dumps(row))
 

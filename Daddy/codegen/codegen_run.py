@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from Daddy.codegen.grade_outcome import REFUSED, Grade
 from Daddy.codegen.grader import Grader
-from Daddy.codegen.judge import REFUSED, Grade
 from Daddy.core.atomic_files import append_line, canonical_json, read_json, write_atomic
 from Daddy.core.errors import ConfigError
 from Daddy.core.file_lock import hold_lock
@@ -83,13 +83,13 @@ def _record(step: int, name: str, completion: Completion, grade: Grade) -> dict[
         "code": completion.text,
         "grade": grade.reward,
         "reason": grade.reason,
-        "cases": grade.cases,
+        "tests": grade.tests,
         "seconds": round(grade.seconds, 4),
         "mb": grade.peak_mb,
     }
 
 
-def read_lines(path: Path) -> list[dict[str, Any]]:
+def read_json_lines(path: Path) -> list[dict[str, Any]]:
     """Return the JSON objects of a file's lines; a line that a crash cut is left out."""
     found = []
     if path.is_file():
@@ -99,10 +99,10 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
     return found
 
 
-def forget_after(paths: CodegenPaths, step: int) -> None:
+def drop_rows_after(paths: CodegenPaths, step: int) -> None:
     """Remove lines of steps after the checkpoint that is resumed: they come again."""
     for path in (paths.metrics, paths.completions):
-        kept = [json.dumps(row) for row in read_lines(path) if row["step"] <= step]
+        kept = [json.dumps(row) for row in read_json_lines(path) if row["step"] <= step]
         write_atomic(path, ("\n".join(kept) + "\n" if kept else "").encode())
     if paths.errors.exists():
         lines = paths.errors.read_text().splitlines(keepends=True)
@@ -123,7 +123,7 @@ def describe_step(paths: CodegenPaths, step: int) -> Iterator[str]:
     Raises ConfigError.
     """
     of_seeds = sorted(paths.root.glob("seed-*/completions.jsonl"), key=lambda p: p.stat().st_mtime)
-    rows = read_lines(paths.completions if not of_seeds else of_seeds[-1])
+    rows = read_json_lines(paths.completions if not of_seeds else of_seeds[-1])
     step = step or max((row["step"] for row in rows), default=0)
     graded = [row for row in rows if row["step"] == step and row["grade"] is not None]
     if not graded:

@@ -10,20 +10,19 @@ import secrets
 import warnings
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 
 from Daddy.codegen import harness
 from Daddy.codegen.bans import find_ban, read_bans
 from Daddy.codegen.extract import complete_prompt, extract_code
-from Daddy.codegen.judge import REFUSED, Grade, judge_outcome
-from Daddy.codegen.tasks import CodeCase, CodeTask, make_cases
+from Daddy.codegen.grade_outcome import REFUSED, Grade, grade_outcome
+from Daddy.codegen.tasks import CodeTask, DrawnTest, draw_tests
 from Daddy.core.errors import ConfigError, SandboxError, UsageError
 from Daddy.sandbox.pool import SandboxPool
 from Daddy.sandbox.sandbox_interfaces import Command, Limits
 
 SANDBOX_POOL_SIZE = 10
 MAX_TIMEOUT_SECONDS = 1.0
-"""Longest run of a completion: all its cases."""
+"""Longest run of a completion: all its tests."""
 _CHECK_S = 20.0
 """The same for a check of tasks, in which nothing is endless and the machine may be busy."""
 _REMEMBERED, _MOST_NOT_GRADED = 100, 50
@@ -57,10 +56,10 @@ class Grader:
         """
         if unknown := set(task_names) - set(self._tasks):
             raise UsageError(f"no task {min(unknown)!r}", f"known: {', '.join(self._tasks)}")
-        cases = {name: make_cases(self._tasks[name], self._seed, step) for name in set(task_names)}
+        tests = {name: draw_tests(self._tasks[name], self._seed, step) for name in set(task_names)}
         grades = await asyncio.gather(
             *(
-                self._grade(self._tasks[name], completion, cases[name], self._time_s)
+                self._grade(self._tasks[name], completion, tests[name], self._time_s)
                 for name, completion in zip(task_names, completions, strict=True)
             )
         )
@@ -83,51 +82,51 @@ class Grader:
         await asyncio.gather(*map(self._check_task, self._tasks.values()))
 
     async def _check_task(self, task: CodeTask) -> None:
-        cases = make_cases(task, self._seed, 0)
-        values = ", ".join(case.expected for case in cases)
+        tests = draw_tests(task, self._seed, 0)
+        values = ", ".join(test.expected for test in tests)
         right = f"def {task.func_name}(xs, left=[{values}]):\n    return left.pop(0)\n"
         wrong = complete_prompt(task.prompt, task.func_name, "return ...")
         for grade, wanted, what in (
-            (await self._grade(task, wrong, cases, _CHECK_S), 0.0, "a wrong answer"),
-            (await self._run(task, right, cases, _CHECK_S), 1.0, "its reference"),
+            (await self._grade(task, wrong, tests, _CHECK_S), 0.0, "a wrong answer"),
+            (await self._run(task, right, tests, _CHECK_S), 1.0, "its reference"),
         ):
             if grade.reward is None:
                 raise SandboxError(grade.reason, "try: python -m Daddy.sandbox probe")
             if grade.reward != wanted:
                 raise ConfigError(
                     f"task {task.name!r}: {what} gets {grade.reward:g}, not {wanted:g} "
-                    f"({'; '.join((grade.reason, *grade.cases))})",
+                    f"({'; '.join((grade.reason, *grade.tests))})",
                     "mend its prompt, func_name, banned_patterns, tests or reference",
                 )
 
     async def _grade(
-        self, task: CodeTask, completion: str, cases: Sequence[CodeCase], time_s: float
+        self, task: CodeTask, completion: str, tests: Sequence[DrawnTest], time_s: float
     ) -> Grade:
         source = extract_code(task.prompt, completion, task.func_name)
         refused = find_ban(source, self._bans[task.name]) if source else "empty"
         if refused:
-            return Grade(REFUSED, refused, code=source)
-        return replace(await self._run(task, source, cases, time_s), code=source)
+            return Grade(REFUSED, refused)
+        return await self._run(task, source, tests, time_s)
 
     async def _run(
-        self, task: CodeTask, source: str, cases: Sequence[CodeCase], time_s: float
+        self, task: CodeTask, source: str, tests: Sequence[DrawnTest], time_s: float
     ) -> Grade:
         nonce = secrets.token_hex(8)
-        python = command_source(task, source, self._bans[task.name].names, cases, nonce)
+        python = command_source(task, source, self._bans[task.name].names, tests, nonce)
         limits = Limits(
-            time_s, output_bytes=_OUTPUT_BYTES + len(cases) * (harness.MOST_TEXT + len(nonce) + 16)
+            time_s, output_bytes=_OUTPUT_BYTES + len(tests) * (harness.MOST_TEXT + len(nonce) + 16)
         )
         try:
             outcome = await self._pool.run(Command(python=python), limits)
         except SandboxError as error:
             return Grade(None, f"not graded: {error.message}")
-        return judge_outcome(outcome, nonce, [case.expected for case in cases])
+        return grade_outcome(outcome, nonce, [test.expected for test in tests])
 
 
 def command_source(
-    task: CodeTask, source: str, removed: Iterable[str], cases: Sequence[CodeCase], nonce: str
+    task: CodeTask, source: str, removed: Iterable[str], tests: Sequence[DrawnTest], nonce: str
 ) -> str:
-    """Return the Python that runs a completion's source with the inputs of the cases."""
-    given = ", ".join(case.given for case in cases)
-    call = f"answer({source!r}, {task.func_name!r}, {sorted(removed)}, [{given}], {nonce!r})"
+    """Return the Python that runs a completion's source with the inputs of the tests."""
+    given = ", ".join(test.given for test in tests)
+    call = f"run_tests({source!r}, {task.func_name!r}, {sorted(removed)}, [{given}], {nonce!r})"
     return f"{_HARNESS}\n{call}\n"

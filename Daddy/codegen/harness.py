@@ -1,7 +1,7 @@
 """Adapter for the inside of a sandbox: calls a completion's function, and writes its values.
 
 Its source is sent with each command and runs with the standard library alone. It knows neither the
-expected values nor the grade: it writes a line per case to descriptor 3 for `judge_outcome`.
+expected values nor the grade: it writes a line per test to descriptor 3 for `grade_outcome`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _check_plain(value: Any, depth: int, room: list[int]) -> None:
         raise ValueError("too large")
 
 
-def answer(
+def run_tests(
     source: str, func_name: str, removed: list[str], inputs: list[object], nonce: str
 ) -> None:
     """Load the source without some built-ins, call the function with each input, and exit.

@@ -2,7 +2,7 @@
 
 The file is Python of the person who trains, and runs with their rights. It defines `TASKS`: name →
 a dict with the fields of `CodeTask`. `tests` are expressions of an input each, in which `random` is
-a generator of (seed, step, task, case): what a test draws from it is new in every step, and the
+a generator of (seed, step, task, test): what a test draws from it is new in every step, and the
 same when the step is run again. `reference` is an expression, too, with `xs` bound to the input:
 its value is the expected one, or a function that gives it. Expressions use the names of the file.
 """
@@ -48,7 +48,7 @@ class CodeTask(BaseModel):
 
 
 @dataclass(frozen=True)
-class CodeCase:
+class DrawnTest:
     """An input and the expected value, as Python literals."""
 
     given: str
@@ -81,22 +81,22 @@ def _read_task(name: str, entry: object, names: Mapping[str, Any]) -> CodeTask:
         ) from None
 
 
-def make_cases(task: CodeTask, seed: int, step: int) -> list[CodeCase]:
-    """Return the cases of a step. Raises ConfigError if an expression gives no plain value."""
+def draw_tests(task: CodeTask, seed: int, step: int) -> list[DrawnTest]:
+    """Return the tests of a step. Raises ConfigError if an expression gives no plain value."""
     return [
-        _make_case(task, number, random.Random(f"{seed} {step} {task.name} {number}"))
+        _draw_test(task, number, random.Random(f"{seed} {step} {task.name} {number}"))
         for number in range(len(task.tests))
     ]
 
 
-def _make_case(task: CodeTask, number: int, draw: random.Random) -> CodeCase:
+def _draw_test(task: CodeTask, number: int, draw: random.Random) -> DrawnTest:
     key = f"tests[{number}]"
     try:
         given = eval(task.tests[number], {**task.names, "random": draw})  # noqa: S307 - the person's
         text, key = literal_text(given), f"reference for tests[{number}]"
         xs = copy.deepcopy(given)  # it may be an object of the file
         expected = eval(task.reference, {**task.names, "xs": xs})  # noqa: S307
-        return CodeCase(text, literal_text(expected(xs) if callable(expected) else expected))
+        return DrawnTest(text, literal_text(expected(xs) if callable(expected) else expected))
     except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever their expressions raise
         raise ConfigError(
             f"task {task.name!r}, {key}: {type(error).__name__}: {error}",

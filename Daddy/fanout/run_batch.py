@@ -243,7 +243,7 @@ def make_batch_parser() -> ArgumentParser:
     add("run", type=Path, help="run directory")
     add("token", help="attempt of the run")
     add("number", type=whole_number(0), help="number of the batch, from 0")
-    add("--backend", required=True, help="means of confinement that the run chose")
+    add("--backend", required=True, help="sandbox backend that the run chose")
     add("--workers", type=whole_number(1), default=None, help="most sandboxes at once")
     add("--allow-unsafe", action="store_true", help="run without confinement")
     return parser

@@ -46,7 +46,7 @@ def model_cache(environment: Mapping[str, str], home: Path) -> Path:
     return Path(environment.get("XDG_CACHE_HOME") or home / ".cache") / "daddy" / "models"
 
 
-def find_model(name: str, cache: Path, environment: MutableMapping[str, str]) -> str:
+def resolve_model(name: str, cache: Path, environment: MutableMapping[str, str]) -> str:
     """Return a folder, or the name of a model that has yet to be downloaded.
 
     Sets HF_HUB_OFFLINE in `environment` where the network is not needed, so it is called before
@@ -62,11 +62,11 @@ def find_model(name: str, cache: Path, environment: MutableMapping[str, str]) ->
     elif _is_cached(name, environment):
         environment[OFFLINE] = "1"
     elif environment.get(OFFLINE, "0") not in ("", "0") or name.startswith((".", "/", "~")):
-        raise ConfigError(f"there is no model {name} on this machine", way_out(name))
+        raise ConfigError(f"there is no model {name} on this machine", model_remedy(name))
     return name
 
 
-def way_out(name: str) -> str:
+def model_remedy(name: str) -> str:
     """Tell a person the ways to a model that is not there."""
     return (
         f"where there is a network: .venv/bin/hf download {name}; or --model-name with a folder, "

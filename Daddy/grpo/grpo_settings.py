@@ -5,7 +5,7 @@ A language model takes the values of the example that the program stands for: fi
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
 from Daddy.core.errors import ConfigError, UsageError
@@ -67,11 +67,10 @@ class GrpoSettings:
     vllm: bool = False
     shuffle_rewards: bool = False
 
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
 
-
-DECIDING = tuple(field.name for field in fields(GrpoSettings) if field.name not in ("gpu", "vllm"))
+OPTION_NAMES = tuple(
+    field.name for field in fields(GrpoSettings) if field.name not in ("gpu", "vllm")
+)
 """Settings that a person gives."""
 
 
@@ -122,7 +121,7 @@ def trl_arguments(settings: GrpoSettings) -> dict[str, Any]:
     """Return the arguments of TRL's GRPOConfig, but for the folder."""
     arguments: dict[str, Any] = {
         name: getattr(settings, name)
-        for name in DECIDING
+        for name in OPTION_NAMES
         if name not in ("model_name", "shuffle_rewards")
     }
     if settings.vllm:

@@ -17,7 +17,7 @@ from typing import Any
 from Daddy.core.atomic_files import read_json
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import ConfigError, FileError, SandboxError, needs_extra
-from Daddy.grpo.base_models import naming_full_disk, way_out
+from Daddy.grpo.base_models import model_remedy, naming_full_disk
 from Daddy.grpo.grpo_settings import TINY, Completion, GrpoSettings, Prompt, trl_arguments
 
 os.environ.update(TRL_EXPERIMENTAL_SILENCE="1", TOKENIZERS_PARALLELISM="false")
@@ -97,7 +97,7 @@ class GrpoLearner:
             self.tokenizer = AutoTokenizer.from_pretrained(training.model, padding_side="left")
         except OSError as error:  # no such model, or no network
             raise ConfigError(
-                f"the model {training.model} cannot be loaded", way_out(training.model)
+                f"the model {training.model} cannot be loaded", model_remedy(training.model)
             ) from error
         count = settings.per_device_train_batch_size * settings.gradient_accumulation_steps
         rows = [prompt._asdict() for prompt in training.prompts]

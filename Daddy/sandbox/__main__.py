@@ -26,7 +26,7 @@ def make_parser() -> argparse.ArgumentParser:
     text = "try each limit in a sandbox, and show which held; exit code 12 if one did not"
     probe = commands.add_parser("probe", help=text, description=f"Probe: {text}.")
     probe.add_argument(
-        "--backend", choices=get_args(Requested), default="auto", help="means of confinement (auto)"
+        "--backend", choices=get_args(Requested), default="auto", help="sandbox backend (auto)"
     )
     probe.add_argument("--image", default="host", help="root file system of the sandbox (host)")
     return parser

@@ -76,7 +76,7 @@ def _spawn(folder: Path, environ: Mapping[str, str], at: RankAddress) -> Child:
     )
 
 
-class _Wanted(BaseModel):
+class _AssignedAttempt(BaseModel):
     """An attempt that other ranks are to run; `followers`: rank → token."""
 
     run_id: str = Field(pattern=r"\.r\.\d{1,6}$")
@@ -89,7 +89,7 @@ class _DriverRecord(BaseModel):
 
     beat: int = 0
     size: int
-    attempts: dict[str, _Wanted]
+    attempts: dict[str, _AssignedAttempt]
     ended: bool = False
 
 
@@ -255,7 +255,7 @@ class LocalExecutor:
 
     def _write(self, *, ended: bool = False) -> None:
         wanted = {
-            name: _Wanted(run_id=each.run_id, port=each.port, followers=each.followers)
+            name: _AssignedAttempt(run_id=each.run_id, port=each.port, followers=each.followers)
             for name, each in self._running.items()
             if each.ends_by is None
         }
@@ -317,7 +317,7 @@ class Follower:
                 "look at its log, then start the same command on each node",
             )
 
-    def _apply(self, attempts: Mapping[str, _Wanted]) -> None:
+    def _apply(self, attempts: Mapping[str, _AssignedAttempt]) -> None:
         """Start what is listed for us, stop what no longer is, forget what ended long ago."""
         rank, token = self._at.rank, self._token
         ours = {n: each for n, each in attempts.items() if each.followers.get(rank) == token}

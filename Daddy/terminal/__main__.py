@@ -35,7 +35,7 @@ def make_parser() -> argparse.ArgumentParser:
         "--max-turns", type=whole_number(1), default=50, help="most replies in an episode (50)"
     )
     run.add_argument("-n", type=whole_number(1), default=1, help="episodes, side by side (1)")
-    run.add_argument("--backend", default="auto", help="means of confinement (auto)")
+    run.add_argument("--backend", default="auto", help="sandbox backend (auto)")
     run.add_argument("--image", default="", help="root file system (the Dockerfile's base)")
     text = "folder of the records (runs/terminal)"
     run.add_argument("--runs-dir", type=Path, default=Path("runs/terminal"), help=text)

@@ -14,9 +14,9 @@ from pathlib import Path
 from statistics import median
 
 from Daddy.codegen.extract import extract_code
+from Daddy.codegen.grade_outcome import grade_outcome
 from Daddy.codegen.grader import SANDBOX_POOL_SIZE, Grader, command_source
-from Daddy.codegen.judge import judge_outcome
-from Daddy.codegen.tasks import load_tasks, make_cases
+from Daddy.codegen.tasks import draw_tests, load_tasks
 from Daddy.sandbox.bubblewrap import BubblewrapBackend
 from Daddy.sandbox.pool import SandboxPool
 from Daddy.sandbox.sandbox_interfaces import Command, Outcome
@@ -70,15 +70,15 @@ async def _measure(rounds: int, count: int) -> list[tuple[float, float, float]]:
 
 
 def _measure_subprocess(count: int, step: int) -> float:
-    cases = make_cases(TASK, 0, step)
+    tests = draw_tests(TASK, 0, step)
     source = extract_code(TASK.prompt, COMPLETION, TASK.func_name)
-    python = command_source(TASK, source, (), cases, "n")
+    python = command_source(TASK, source, (), tests, "n")
     argv = [sys.executable, "-I", "-S", "-c", f"import os; os.dup2(1, 3); exec({python!r})"]
 
     def grade(_: int) -> float | None:
         done = subprocess.run(argv, stdout=subprocess.PIPE, timeout=60, check=True)
         outcome = Outcome("exited", 0, fd3_output=done.stdout)
-        return judge_outcome(outcome, "n", [case.expected for case in cases]).reward
+        return grade_outcome(outcome, "n", [test.expected for test in tests]).reward
 
     began = time.monotonic()
     with ThreadPoolExecutor(SANDBOX_POOL_SIZE) as threads:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from Daddy.codegen.grade_outcome import Grade
 from Daddy.codegen.grader import Grader
-from Daddy.codegen.judge import Grade
 from Daddy.codegen.tasks import CodeTask, load_tasks
 from Daddy.sandbox.pool import SandboxPool
 from Daddy.sandbox.sandbox_interfaces import Backend

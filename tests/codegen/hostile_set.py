@@ -12,22 +12,22 @@ from textwrap import dedent, indent
 
 @dataclass(frozen=True)
 class HostileRow:
-    """`reason` is the beginning of the grade's reason; `case` that of each failed case's reason."""
+    """`reason` is the beginning of the grade's reason; `failure` that of each failed test."""
 
     name: str
     task: str
     completion: str
     reward: float
     reason: str = ""
-    case: str = ""
+    failure: str = ""
     innocent: bool = False
 
 
 def _row(
-    name: str, task: str, body: str, reward: float, reason: str = "", case: str = ""
+    name: str, task: str, body: str, reward: float, reason: str = "", failure: str = ""
 ) -> HostileRow:
     return HostileRow(
-        name, task, indent(dedent(body).strip("\n"), "    ") + "\n", reward, reason, case
+        name, task, indent(dedent(body).strip("\n"), "    ") + "\n", reward, reason, failure
     )
 
 
@@ -49,7 +49,7 @@ for number in xs[1:]:
 """
 
 HOSTILE = [
-    # Killed, timed out, or another number of results than cases: -1.
+    # Killed, timed out, or another number of results than tests: -1.
     _row("endless loop", SUM, "while True:\n    pass", -1, "timed out"),
     _row(
         "fork bomb",
@@ -166,7 +166,7 @@ HOSTILE = [
         -1,
         "not loaded: SystemExit",
     ),
-    # Each case fails by itself: 0.
+    # Each test fails by itself: 0.
     _row(
         "takes ten gigabytes", SUM, "return len(bytearray(10 << 30))", 0, "", "raised MemoryError"
     ),
@@ -267,7 +267,7 @@ HOSTILE = [
         "",
         "no plain value: Numbers",
     ),
-    # Learnt by heart: the cases with the same input in every step.
+    # Learnt by heart: the tests with the same input in every step.
     _row(
         "knows three answers",
         SUM,

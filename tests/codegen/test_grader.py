@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from Daddy.codegen.grader import Grader
-from Daddy.codegen.tasks import CodeTask, make_cases
+from Daddy.codegen.tasks import CodeTask, draw_tests
 from Daddy.core.errors import ConfigError, ExitCode, SandboxError, UsageError
 from Daddy.sandbox.pool import SandboxPool
 from Daddy.sandbox.sandbox_interfaces import Backend, Isolation, Outcome, Sandbox, SandboxSpec
@@ -77,28 +77,29 @@ def test_expected_values_never_enter_a_sandbox(
 ) -> None:
     task = changed(tasks[SUM], reference="31415926 + len(xs)")
     GradeAll(watched)({SUM: task}, [(SUM, "    return 0\n")])
-    assert make_cases(task, 0, 1)[0].expected == "31415927"
+    assert draw_tests(task, 0, 1)[0].expected == "31415927"
     assert "314159" not in watched.sources[0]
 
 
-def test_a_grade_tells_code_cases_and_cost(tasks: dict[str, CodeTask], grade_all: GradeAll) -> None:
+def test_a_grade_tells_each_test_and_the_cost(
+    tasks: dict[str, CodeTask], grade_all: GradeAll
+) -> None:
     body = "    return xs[3]\n"
     (grade,) = grade_all(tasks, [(SUM, body)])
-    assert grade.code == tasks[SUM].prompt + body + "\n"
-    assert grade.cases[0] == "raised IndexError"
+    assert grade.tests[0] == "raised IndexError"
     assert grade.seconds > 0
-    assert len(grade.cases) == 7
+    assert len(grade.tests) == 7
 
 
-def test_a_case_gets_its_own_input_and_a_change_of_it_is_no_answer(
+def test_each_test_gets_its_own_input_and_a_change_of_it_is_no_answer(
     tasks: dict[str, CodeTask], grade_all: GradeAll
 ) -> None:
     body = "    return xs.append(0)\n"
     (grade,) = grade_all(tasks, [(SORT, body)])
-    assert set(grade.cases) == {"returned None"}
+    assert set(grade.tests) == {"returned None"}
 
 
-def test_values_of_the_largest_size_come_back_from_each_case(
+def test_values_of_the_largest_size_come_back_from_each_test(
     tasks: dict[str, CodeTask], grade_all: GradeAll
 ) -> None:
     task = changed(tasks[SUM], reference="'x' * 16000")
@@ -116,7 +117,7 @@ def test_banned_builtins_are_missing_at_run_time_too(
     )
     free, banned = (changed(tasks[SORT], banned_patterns=p) for p in ((), ("sorted",)))
     assert grade_all({SORT: free}, [(SORT, body)])[0].reward == 1
-    assert set(grade_all({SORT: banned}, [(SORT, body)])[0].cases) == {"raised NameError"}
+    assert set(grade_all({SORT: banned}, [(SORT, body)])[0].tests) == {"raised NameError"}
 
 
 def test_a_child_that_goes_on_after_the_fork_writes_no_result(
@@ -124,7 +125,7 @@ def test_a_child_that_goes_on_after_the_fork_writes_no_result(
 ) -> None:
     body = "    import os\n    os.fork()\n    return max(xs)\n"
     (grade,) = grade_all(tasks, [(SUM, body)])
-    assert len(grade.cases) == 7
+    assert len(grade.tests) == 7
 
 
 def test_what_could_not_be_graded_has_no_reward_and_much_of_it_ends_the_run(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from Daddy.codegen.judge import PASSED, Grade
+from Daddy.codegen.grade_outcome import PASSED, Grade
 from Daddy.codegen.tasks import CodeTask
 from tests.codegen.conftest import GradeAll
 from tests.codegen.hostile_set import HOSTILE, INNOCENT, HostileRow
@@ -26,7 +26,7 @@ def test_a_row_gets_its_grade(row: HostileRow, grades: dict[str, Grade]) -> None
     grade = grades[row.name]
     assert (row.name, grade.reward) == (row.name, row.reward), grade
     assert grade.reason.startswith(row.reason)
-    assert [c for c in grade.cases if c != PASSED and not c.startswith(row.case)] == []
+    assert [t for t in grade.tests if t != PASSED and not t.startswith(row.failure)] == []
 
 
 def test_two_thirds_earn_nothing_and_five_look_alikes_are_clean() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from Daddy.codegen.tasks import CodeTask, load_tasks, make_cases
+from Daddy.codegen.tasks import CodeTask, draw_tests, load_tasks
 from Daddy.core.errors import ConfigError, ExitCode
 
 ENTRY: dict[str, Any] = {
@@ -37,19 +37,19 @@ def test_the_examples_are_two_tasks_with_five_and_seven_tests(tasks: dict[str, C
         "sort_numbers": 5,
         "max_subarray_sum": 7,
     }
-    cases = [case for task in tasks.values() for case in make_cases(task, 0, 0)]
+    drawn = [test for task in tasks.values() for test in draw_tests(task, 0, 0)]
     given, expected = (
-        [ast.literal_eval(getattr(c, key)) for c in cases] for key in ("given", "expected")
+        [ast.literal_eval(getattr(t, key)) for t in drawn] for key in ("given", "expected")
     )
     assert expected[:5] == [sorted(xs) for xs in given[:5]]
     assert expected[5:8] == [5, -1, 7]
 
 
-def test_inputs_are_new_for_each_seed_step_task_and_case_and_repeat(load: Load) -> None:
+def test_inputs_are_new_for_each_seed_step_task_and_test_and_repeat(load: Load) -> None:
     task = load(tests=["random.randrange(10**9)"] * 2)
-    drawn = [make_cases(task, seed, step) for seed, step in [(0, 1), (0, 2), (1, 1)]]
-    assert len({case.given for cases in drawn for case in cases}) == 6
-    assert make_cases(task, 0, 1) == drawn[0]
+    drawn = [draw_tests(task, seed, step) for seed, step in [(0, 1), (0, 2), (1, 1)]]
+    assert len({test.given for tests in drawn for test in tests}) == 6
+    assert draw_tests(task, 0, 1) == drawn[0]
 
 
 @pytest.mark.parametrize(
@@ -65,13 +65,13 @@ def test_inputs_are_new_for_each_seed_step_task_and_case_and_repeat(load: Load) 
 def test_a_reference_is_a_value_or_a_function_and_names_come_from_the_file(
     load: Load, before: str, reference: str, expected: str
 ) -> None:
-    assert make_cases(load(before, reference=reference), 0, 0)[0].expected == expected
+    assert draw_tests(load(before, reference=reference), 0, 0)[0].expected == expected
 
 
 @pytest.mark.parametrize("reference", ["lambda xs: xs.pop()", "xs.pop()"])
 def test_a_reference_gets_a_copy_of_the_input(load: Load, reference: str) -> None:
     task = load("SHARED = [1, 2]", tests=["SHARED", "SHARED"], reference=reference)
-    assert [(c.given, c.expected) for c in make_cases(task, 0, 0)] == [("[1, 2]", "2")] * 2
+    assert [(c.given, c.expected) for c in draw_tests(task, 0, 0)] == [("[1, 2]", "2")] * 2
 
 
 @pytest.mark.parametrize(
@@ -141,4 +141,4 @@ def test_an_expression_that_gives_no_plain_value_is_named(
     load: Load, changed: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(ConfigError, match=f"task 'double', .*{message}"):
-        make_cases(load(**changed), 0, 0)
+        draw_tests(load(**changed), 0, 0)

@@ -9,11 +9,11 @@ import pytest
 from Daddy.codegen.codegen_run import (
     CodegenPaths,
     describe_step,
-    forget_after,
+    drop_rows_after,
     has_end,
     hold_training,
     link_results,
-    read_lines,
+    read_json_lines,
 )
 from Daddy.codegen.tiny_corpus import _OTHERS, _SOLUTIONS, make_corpus
 from Daddy.codegen.training_report import describe_evaluations, describe_gains
@@ -39,8 +39,8 @@ def test_a_completion_ends_by_its_token_or_by_an_unindented_line(
 def test_lines_after_the_checkpoint_go_and_a_cut_line_is_left_out(tmp_path: Path) -> None:
     paths = CodegenPaths(tmp_path)
     paths.metrics.write_text('{"step": 0}\n{"step": 1}\n{"step": 2}\n{"step"')
-    forget_after(paths, 1)
-    assert [row["step"] for row in read_lines(paths.metrics)] == [0, 1]
+    drop_rows_after(paths, 1)
+    assert [row["step"] for row in read_json_lines(paths.metrics)] == [0, 1]
     assert paths.completions.read_text() == ""
 
 

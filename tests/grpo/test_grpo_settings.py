@@ -1,5 +1,7 @@
 """The settings follow from the machine and the command line, and come with a reason."""
 
+from dataclasses import asdict
+
 import pytest
 
 from Daddy.core.errors import ConfigError, UsageError
@@ -68,6 +70,6 @@ def test_groups_that_do_not_fill_a_step_are_refused(given: dict[str, int]) -> No
 
 def test_settings_are_read_as_they_were_written() -> None:
     settings, _ = choose_settings(WITH_GPU, {"seed": 3})
-    assert settings_from_json(settings.as_json()) == settings
+    assert settings_from_json(asdict(settings)) == settings
     with pytest.raises(ConfigError):
         settings_from_json({"other": 1})

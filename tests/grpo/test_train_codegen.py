@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from Daddy import train_codegen
+from Daddy.codegen.grade_outcome import Grade
 from Daddy.codegen.grader import Grader
-from Daddy.codegen.judge import Grade
 from Daddy.core.atomic_files import append_line
 from Daddy.core.entry_point import run_entry
 from Daddy.core.stop_conditions import SIGNALS, StopSignal
@@ -80,7 +80,7 @@ def test_a_training_leaves_model_metrics_completions_and_picture(
     assert {"fully_correct", "not_graded", "reward_seconds", "sandbox_share"} <= metrics[1].keys()
     completions = rows("completions.jsonl")
     assert [row["step"] for row in completions] == [1] * 8 + [2] * 8
-    told = {"step", "task", "code", "grade", "reason", "cases", "seconds", "mb"}
+    told = {"step", "task", "code", "grade", "reason", "tests", "seconds", "mb"}
     assert completions[0].keys() == told
     assert Path("assets/rewards-plot.png").read_bytes().startswith(b"\x89PNG")
     assert not Path("errors.log").exists()

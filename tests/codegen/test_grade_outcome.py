@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from Daddy.codegen.grade_outcome import grade_outcome, is_same
 from Daddy.codegen.harness import MOST_TEXT, literal_text
-from Daddy.codegen.judge import is_same, judge_outcome
 from Daddy.sandbox.sandbox_interfaces import Ending, Outcome
 
 KEYS = st.none() | st.booleans() | st.integers() | st.text(max_size=5) | st.binary(max_size=5)
@@ -27,9 +27,9 @@ def plain(leaves: st.SearchStrategy[object]) -> st.SearchStrategy[object]:
 
 
 def judge(told: str, *expected: str, ending: Ending = "exited", code: int = 0) -> tuple[float, str]:
-    grade = judge_outcome(Outcome(ending, code, fd3_output=told.encode()), "n0", expected)
+    grade = grade_outcome(Outcome(ending, code, fd3_output=told.encode()), "n0", expected)
     assert grade.reward is not None
-    return grade.reward, "; ".join((grade.reason, *grade.cases))
+    return grade.reward, "; ".join((grade.reason, *grade.tests))
 
 
 @given(plain(KEYS | st.floats(allow_nan=False, allow_infinity=False)))
@@ -110,11 +110,11 @@ def test_another_count_order_or_nonce_is_refused(told: str) -> None:
     assert judge("n0 0 ok 1\nn0 1 ok 2\n", "1", "2")[0] == 1
 
 
-def test_a_failed_case_fails_alone() -> None:
+def test_a_failed_test_fails_alone() -> None:
     told = "n0 0 ok 1\nn0 1 raised KeyError\nn0 2 ok 4\nn0 3 no plain value: Row\n"
     assert judge(told, "1", "2", "3", "4") == (
         0.25,
-        "1 of 4 cases passed; passed; raised KeyError; returned 4; no plain value: Row",
+        "1 of 4 tests passed; passed; raised KeyError; returned 4; no plain value: Row",
     )
 
 
@@ -125,7 +125,7 @@ def test_a_failed_case_fails_alone() -> None:
 def test_a_claim_is_neither_believed_nor_evaluated(told: str) -> None:
     reward, reason = judge(f"n0 0 {told}\n", "(1,)" * 300)
     assert reward == 0
-    assert reason.startswith("0 of 1 cases passed; ")
+    assert reason.startswith("0 of 1 tests passed; ")
     assert reason.isprintable()
 
 

@@ -25,19 +25,18 @@ _SHOWN = 80
 class Grade:
     """The reward of a completion with its reason.
 
-    `reward` is -1, the fraction of cases passed, or None: it could not be graded. `cases` has
-    ``passed`` or the reason for each case; `code` is the source that was found in it.
+    `reward` is -1, the fraction of tests passed, or None: it could not be graded. `tests` has
+    ``passed`` or the reason for each test.
     """
 
     reward: float | None
     reason: str
-    cases: tuple[str, ...] = ()
+    tests: tuple[str, ...] = ()
     seconds: float = 0.0
     peak_mb: int = 0
-    code: str = ""
 
 
-def judge_outcome(outcome: Outcome, nonce: str, expected: Sequence[str]) -> Grade:
+def grade_outcome(outcome: Outcome, nonce: str, expected: Sequence[str]) -> Grade:
     """Compare the lines on descriptor 3 with the expected values, each a Python literal."""
 
     def refuse(reason: str) -> Grade:
@@ -52,15 +51,15 @@ def judge_outcome(outcome: Outcome, nonce: str, expected: Sequence[str]) -> Grad
         return refuse(printable_line(lines[0].partition(" ")[2], _SHOWN))
     heads = [f"{nonce} {number} " for number in range(len(expected))]
     if rest or len(lines) != len(heads) or not all(map(str.startswith, lines, heads)):
-        return refuse(f"wrong count: {len(lines)} lines for {len(heads)} cases")
+        return refuse(f"wrong count: {len(lines)} lines for {len(heads)} tests")
     told = [line[len(head) :] for line, head in zip(lines, heads, strict=True)]
-    cases = tuple(map(_judge_case, told, expected))
-    passed, total = cases.count(PASSED), len(cases)
-    reason = f"{passed} of {total} cases passed"
-    return Grade(passed / total, reason, cases, outcome.seconds, outcome.peak_mb)
+    tests = tuple(map(_test_result, told, expected))
+    passed, total = tests.count(PASSED), len(tests)
+    reason = f"{passed} of {total} tests passed"
+    return Grade(passed / total, reason, tests, outcome.seconds, outcome.peak_mb)
 
 
-def _judge_case(told: str, expected: str) -> str:
+def _test_result(told: str, expected: str) -> str:
     """Return `PASSED` or the reason; `told` is a claim of the completion."""
     word, _, text = told.partition(" ")
     if word == "ok":
