@@ -1,6 +1,6 @@
 """The settings follow from the machine and the command line, and come with a reason."""
 
-from dataclasses import asdict
+import dataclasses
 
 import pytest
 
@@ -15,22 +15,37 @@ from Daddy.grpo.grpo_settings import (
 )
 
 WITH_GPU = DeviceFacts(gpu=True, vllm=True)
-DOCUMENT = {
-    "num_generations": 5,
-    "max_completion_length": 512,
-    "max_steps": 64,
-    "learning_rate": 5e-6,
-    "loss_type": "dapo",
-    "beta": 0.01,
+EXAMPLE = {
+    "output_dir": "training_results",
     "per_device_train_batch_size": 10,
     "gradient_accumulation_steps": 1,
+    "num_generations": 5,
+    "max_completion_length": 512,
+    "learning_rate": 5e-6,
+    "num_train_epochs": 1,
+    "logging_steps": 1,
+    "report_to": "none",
+    "max_steps": 64,
+    "bf16": True,
     "use_vllm": True,
     "vllm_mode": "colocate",
     "vllm_gpu_memory_utilization": 0.15,
+    "gradient_checkpointing": True,
+    "loss_type": "dapo",
+    "beta": 0.01,
+}
+"""Every field that the public example sets, but max_prompt_length, which TRL has no more."""
+DIFFERENCES = {
+    "num_train_epochs": "max_steps ends the training before either",
+    "seed": "--seed, which is 0 like all of ours",
+    "shuffle_dataset": "a step takes every prompt in either order; a resumed run goes on in it",
+    "save_steps": "--resume goes on from the newest checkpoint",
+    "save_total_limit": "older checkpoints only take room",
+    "disable_tqdm": "the program prints a line per step",
 }
 
 
-def test_on_a_gpu_the_configuration_is_the_documents_field_by_field() -> None:
+def test_on_a_gpu_the_configuration_is_the_examples_field_by_field() -> None:
     trl = pytest.importorskip("trl")
     settings, reasons = choose_settings(WITH_GPU, {})
     assert settings.model_name == LARGE
@@ -38,10 +53,14 @@ def test_on_a_gpu_the_configuration_is_the_documents_field_by_field() -> None:
         f"model {LARGE}: there is a GPU",
         "completions by vLLM, in the trainer's process",
     ]
-    on_this_machine = {"use_cpu": True, "bf16": False, "output_dir": "unused"}
-    built = trl.GRPOConfig(**trl_arguments(settings) | on_this_machine)
-    assert {name: getattr(built, name) for name in DOCUMENT} == DOCUMENT
-    assert "use_cpu" not in trl_arguments(settings)
+    ours = trl_arguments(settings)
+    assert "use_cpu" not in ours
+    built = trl.GRPOConfig("training_results", **ours, use_cpu=True)  # as this machine can
+    example = trl.GRPOConfig(**EXAMPLE, use_cpu=True)
+    fields = [field.name for field in dataclasses.fields(trl.GRPOConfig)]
+    assert EXAMPLE.keys() <= set(fields)
+    different = {name for name in fields if getattr(built, name) != getattr(example, name)}
+    assert different == DIFFERENCES.keys()
 
 
 def test_without_a_gpu_the_tiny_model_takes_its_recipe() -> None:
@@ -70,6 +89,6 @@ def test_groups_that_do_not_fill_a_step_are_refused(given: dict[str, int]) -> No
 
 def test_settings_are_read_as_they_were_written() -> None:
     settings, _ = choose_settings(WITH_GPU, {"seed": 3})
-    assert settings_from_json(asdict(settings)) == settings
+    assert settings_from_json(dataclasses.asdict(settings)) == settings
     with pytest.raises(ConfigError):
         settings_from_json({"other": 1})

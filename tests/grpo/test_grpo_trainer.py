@@ -81,10 +81,13 @@ def lesson(tiny_model: Path, tmp_path: Path, loop: asyncio.AbstractEventLoop) ->
 def test_a_completion_without_a_reward_has_no_part_in_the_gradient(lesson: Any) -> None:
     short, long = [7, 1], [8, 9, 10, 11, 12, 13, 14]
     without = lesson().gradient(short, None)
-    assert torch.allclose(lesson().gradient(long, None), without, rtol=1e-4, atol=1e-7)
-    assert without.abs().max() > 1e-3
-    graded = lesson().gradient(long, 0.0)
-    assert not torch.allclose(graded, without, rtol=1e-2, atol=1e-5)
+
+    def distance(reward: float | None) -> float:
+        difference = lesson().gradient(long, reward) - without
+        return float(difference.norm() / without.norm())
+
+    assert distance(None) < 1e-4  # padded otherwise: sums are rounded otherwise
+    assert distance(0.0) > 1e-1
 
 
 def test_a_step_tells_trls_metrics_and_ours(lesson: Any) -> None:
