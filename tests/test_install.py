@@ -165,7 +165,7 @@ def test_development_tools_come_with_dev_alone(machine: Machine) -> None:
     assert (machine.types("install").returncode, machine.asked) == (0, [])
     assert machine.types("install", "--dev").returncode == 0
     assert [call.rsplit(" ", 1)[1] for call in machine.asked] == [
-        ".[dev,search,wandb,grpo,pufferlib]"
+        ".[dev,search,wandb,grpo,scale,demo,pufferlib]"
     ]
     for words in ((), ("--dev",)):
         assert (machine.types("install", *words).returncode, machine.asked) == (0, [])
@@ -178,7 +178,8 @@ def test_check_and_test_complete_an_installation_without_tools(
     assert machine.types("install").returncode == 0
     machine.types(script)  # then it fails for want of the real tools
     own = [call for call in machine.asked if "--target" not in call]
-    assert [call.rsplit(" ", 1)[1] for call in own] == [".[dev,search,wandb,grpo,pufferlib]"]
+    extras = [call.rsplit(" ", 1)[1] for call in own]
+    assert extras == [".[dev,search,wandb,grpo,scale,demo,pufferlib]"]
 
 
 def test_the_stamp_of_the_release_before_counts_as_one_with_tools(machine: Machine) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from Daddy.core.errors import ExtraMissingError
 from Daddy.core.event_loop_thread import EventLoopThread
+from tests.components import absent
 
 PROMPTS = {name: f'def {name}(xs):\n    """Return {name}."""\n' for name in ("one", "two")}
 CORPUS = [
@@ -22,7 +23,7 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     try:
         from Daddy.grpo.tiny_model import TinyRecipe, warm_tiny_model
     except ExtraMissingError as error:
-        pytest.skip(str(error))
+        absent("the extra grpo", str(error))
     import torch
 
     torch.set_num_threads(1)  # also where a test names the model as a folder

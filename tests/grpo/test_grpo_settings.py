@@ -46,7 +46,8 @@ DIFFERENCES = {
 
 
 def test_on_a_gpu_the_configuration_is_the_examples_field_by_field() -> None:
-    trl = pytest.importorskip("trl")
+    import trl
+
     settings, reasons = choose_settings(WITH_GPU, {})
     assert settings.model_name == LARGE
     assert reasons == [

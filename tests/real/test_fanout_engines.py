@@ -6,11 +6,12 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-from tests.components import program
+from tests.components import absent, program
 from tests.patience import PATIENCE_S, until
 from tests.real.conftest import Cluster
 
@@ -83,8 +84,8 @@ def demo(cluster: Cluster, tmp_path: Path) -> Demo:
 def test_the_results_are_the_local_ones_though_a_worker_was_killed(
     demo: Demo, cluster: Cluster, engine: str
 ) -> None:
-    if engine == "dask":
-        pytest.importorskip("dask_jobqueue", reason="the extra scale is not installed")
+    if engine == "dask" and find_spec("dask_jobqueue") is None:
+        absent("the extra scale", "./scripts/install --dev")
     here = demo.start("local", "--workers", "25")
     far = demo.start(engine)
     try:
@@ -111,8 +112,8 @@ def test_the_results_are_the_local_ones_though_a_worker_was_killed(
 def test_a_stop_cancels_the_jobs(
     demo: Demo, cluster: Cluster, engine: str, number: signal.Signals
 ) -> None:
-    if engine == "dask":
-        pytest.importorskip("dask_jobqueue", reason="the extra scale is not installed")
+    if engine == "dask" and find_spec("dask_jobqueue") is None:
+        absent("the extra scale", "./scripts/install --dev")
     demo.task.write_text(SLOW_TASK.replace("0.5", "600"))
     child = demo.start(engine)
     try:
