@@ -17,6 +17,7 @@ from pathlib import Path
 
 from Daddy.core.errors import DaddyError
 from Daddy.core.host_and_processes import ProcessId, identify_process, parent_death_hook
+from Daddy.core.humanize import printable_line
 
 _PIPE_CLOSE_S = 2.0
 """Seconds to wait for a killed child's pipes to close."""
@@ -29,6 +30,12 @@ class Completed:
     returncode: int
     stdout: str
     stderr: str
+
+    @property
+    def fault(self) -> str:
+        """The last line of its errors, printable; its exit code if there is none."""
+        lines = self.stderr.strip().splitlines() or [f"exit code {self.returncode}"]
+        return printable_line(lines[-1])
 
 
 class ProcessTimeoutError(DaddyError):

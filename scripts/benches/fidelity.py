@@ -71,7 +71,7 @@ def read_state_file(state: Path, rom: Path, real: bool, limit_s: float = LIMIT_S
     except ProcessTimeoutError:
         return StateReport(refused=f"it hung the emulator for {limit_s:g} s")
     if completed.returncode:
-        fault = child_fault(completed.returncode, completed.stderr)
+        fault = child_fault(completed)
         return (
             _memory_alone(data, fault, real)
             if completed.returncode == ExitCode.ROM

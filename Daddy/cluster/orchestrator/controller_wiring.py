@@ -88,8 +88,7 @@ def run_notify_command(command: str, kind: str, text: str, timeout_s: float = _T
         return f"controller.notify failed: {error}"
     if result.returncode == 0:
         return ""
-    last = (result.stderr.strip().splitlines() or ["no output"])[-1]
-    return f"controller.notify failed: exit code {result.returncode}: {last[:300]}"
+    return f"controller.notify failed: exit code {result.returncode}: {result.fault}"
 
 
 def _programs(config: Config, release: Release) -> dict[str, list[str]]:

@@ -227,8 +227,7 @@ def _answer(completed: Completed, folder: Path) -> Reached | str:
     if completed.returncode < 0:
         return f"its replay was ended by signal {-completed.returncode}"
     if completed.returncode:
-        last = completed.stderr.strip().splitlines()[-1:] or [f"exit code {completed.returncode}"]
-        return f"its replay failed: {last[0][:200]}"
+        return f"its replay failed: {completed.fault}"
     try:
         facts = json.loads(completed.stdout[:_ANSWER_LIMIT])
         state = read_bounded(folder / "reached", STATE_LIMIT)

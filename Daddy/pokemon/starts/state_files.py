@@ -19,7 +19,7 @@ from Daddy.core.atomic_files import read_bounded, write_new
 from Daddy.core.entry_point import run_entry
 from Daddy.core.errors import ExitCode, RomError
 from Daddy.core.rom_identity import Rom
-from Daddy.core.run_subprocess import ProcessTimeoutError, run_command
+from Daddy.core.run_subprocess import Completed, ProcessTimeoutError, run_command
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon.emulator import PYBOY_VERSION, STATE_FORMAT, Emulator
 from Daddy.pokemon.memory_decoding import Image, byte, span
@@ -78,19 +78,18 @@ def convert_foreign_state(rom: Rom, data: bytes, name: str, limit_s: float | Non
         except ProcessTimeoutError as error:
             raise _refusal(name, f"it hung the emulator for {limit_s:g} s") from error
         if completed.returncode:
-            raise _refusal(name, child_fault(completed.returncode, completed.stderr))
+            raise _refusal(name, child_fault(completed))
         return read_bounded(target, _LARGEST)
 
 
-def child_fault(code: int, stderr: str) -> str:
+def child_fault(child: Completed) -> str:
     """Describe the failure of a child that loaded a file."""
-    if code == ExitCode.ROM:
-        return stderr.strip().splitlines()[0].removeprefix("error: ")
-    if code < 0:
+    if child.returncode == ExitCode.ROM:
+        return child.stderr.strip().splitlines()[0].removeprefix("error: ")
+    if child.returncode < 0:
         with suppress(ValueError):
-            return f"it crashed the emulator ({signal.Signals(-code).name})"
-    last = stderr.strip().splitlines()[-1:] or [f"exit code {code}"]
-    return f"the emulator failed on it: {last[0]}"
+            return f"it crashed the emulator ({signal.Signals(-child.returncode).name})"
+    return f"the emulator failed on it: {child.fault}"
 
 
 def _refusal(name: str, fault: str) -> RomError:

@@ -99,8 +99,7 @@ def _mp4(path: Path, pictures: Sequence[bytes], per_second: float, theme: Theme)
         argv += ["-movflags", "+faststart", str(video)]
         result = run_command(argv, _ENCODE_S)
         if result.returncode:
-            reason = result.stderr.strip().splitlines()[-1:] or ["no reason given"]
-            raise FileError(f"ffmpeg could not write {path}: {reason[0]}", "write a GIF instead")
+            raise FileError(f"ffmpeg could not write {path}: {result.fault}", "write a GIF instead")
         write_atomic(path, video.read_bytes())
 
 

@@ -241,8 +241,7 @@ def check_device(config: Config, executor: str, findings: Findings) -> None:
         if result.returncode == ExitCode.CONFIGURATION:
             raise ConfigError(*result.stderr.rpartition("error: ")[2].split("\n  what to do: "))
         if result.returncode:
-            last = ["nothing", *result.stderr.strip().splitlines()][-1]
-            raise ConfigError(f"torch does not load here: {last}", "type ./scripts/install")
+            raise ConfigError(f"torch does not load here: {result.fault}", "type ./scripts/install")
 
 
 def check_slurm(config: Config, release: Release, findings: Findings) -> None:
