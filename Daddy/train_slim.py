@@ -183,7 +183,7 @@ def _group(attempt: JobAttempt) -> ProcessGroup:
     from Daddy.learning.ddp import GlooGroup, Rendezvous
 
     token = "" if attempt.by_hand else attempt.token
-    start = f"{token} {attempt.rank.attempt}"
+    start = f"{token} {attempt.rank.restart}"
     path, say = attempt.run.rendezvous, _log_line(attempt)
     return GlooGroup(attempt.rank, meeting=Rendezvous(path, start, attempt.clock, say))
 

@@ -19,9 +19,9 @@ class RankAddress:
     port: int = _PORT
     """0: rank 0 binds a free port of the address from which it reaches `host`, and writes both to a
     file for the other ranks."""
-    agent: bool = False
+    torchrun_store: bool = False
     """True if torchrun serves the store."""
-    attempt: str = "0"
+    restart: str = "0"
     """Tells a start of the ranks from an earlier one."""
 
 
@@ -41,8 +41,8 @@ def read_rank(environment: Mapping[str, str], *, slurm: bool = False) -> RankAdd
         size=size,
         host=given.get("MASTER_ADDR", "127.0.0.1"),
         port=0 if step else _number(given, "MASTER_PORT", str(_PORT), range(1, 65536)),
-        agent=given.get("TORCHELASTIC_USE_AGENT_STORE") == "True",
-        attempt=given.get("TORCHELASTIC_RESTART_COUNT", "0"),
+        torchrun_store=given.get("TORCHELASTIC_USE_AGENT_STORE") == "True",
+        restart=given.get("TORCHELASTIC_RESTART_COUNT", "0"),
     )
 
 

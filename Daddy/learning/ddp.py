@@ -39,23 +39,23 @@ _TOGETHER = "look at the log of each rank for the first error, then start all ra
 
 @dataclass(frozen=True, slots=True)
 class Rendezvous:
-    """The file in which rank 0 writes its address; `attempt` tells it from an earlier start's."""
+    """The file in which rank 0 writes its address; `start` tells it from an earlier one's."""
 
     path: Path
-    attempt: str
+    start: str
     clock: Clock
     say: Callable[[str], None]
 
     def publish(self, at: RankAddress, listener: socket.socket) -> RankAddress:
         """Write the address at which we listen, and return it."""
         host, port = listener.getsockname()
-        write_json(self.path, {"attempt": self.attempt, "host": host, "port": port})
+        write_json(self.path, {"start": self.start, "host": host, "port": port})
         return replace(at, host=host, port=port)
 
     def wait(self, at: RankAddress, timeout_s: float) -> RankAddress:
         """Return the address that rank 0 has written. NetworkError if there is none in time."""
         begun = told = self.clock.monotonic()
-        while (found := read_json_or_empty(self.path)).get("attempt") != self.attempt:
+        while (found := read_json_or_empty(self.path)).get("start") != self.start:
             now = self.clock.monotonic()
             if now - begun > timeout_s:
                 raise NetworkError(
@@ -78,7 +78,7 @@ class GlooGroup:
     ) -> None:
         """Initialise; ranks without a port need a `meeting`."""
         self.rank, self.size, self.timeout_s = at.rank, at.size, timeout_s
-        listener = None if at.rank or at.agent else _listen(at)
+        listener = None if at.rank or at.torchrun_store else _listen(at)
         if meeting and not at.port:
             at = meeting.publish(at, listener) if listener else meeting.wait(at, timeout_s)
         with self._waiting(f"to meet {at.size} ranks at {at.host}:{at.port}"):
@@ -120,7 +120,7 @@ class GlooGroup:
         descriptor = listener.detach() if listener else None
         address = (at.host, at.port, None, serves, wait)
         store = torch_ddp.TCPStore(*address, master_listen_fd=descriptor)
-        return torch_ddp.PrefixStore(f"daddy/{at.attempt}", store)
+        return torch_ddp.PrefixStore(f"daddy/{at.restart}", store)
 
     def _connect(self, at: RankAddress) -> Any:
         from torch import distributed

@@ -88,7 +88,9 @@ def play_model(url: str, model: str, max_turns: int, key: str = "") -> Agent:
     """
     if urlsplit(url).scheme not in ("http", "https"):
         raise UsageError(f"{url!r} is no agent", "name oracle, nop, human or the URL of a server")
-    address = url.rstrip("/") + ("" if url.rstrip("/").endswith("/completions") else _PATH)
+    address = url.rstrip("/") + (
+        "" if url.rstrip("/").endswith("/completions") else "/chat/completions"
+    )
 
     async def play(env: AsyncTerminalGymEnv, obs: str) -> None:
         messages = [{"role": "system", "content": FORMAT}, {"role": "user", "content": obs}]
@@ -113,9 +115,6 @@ def play_model(url: str, model: str, max_turns: int, key: str = "") -> Agent:
         await env.step(TerminalAction(done=True))
 
     return play
-
-
-_PATH = "/chat/completions"
 
 
 def _ask(address: str, body: dict[str, Any], key: str) -> str:

@@ -95,7 +95,7 @@ class AsyncTerminalGymEnv:
         self._sandbox = await self._sandboxes.open()
         self._session = TmuxSession(self._sandbox, self._sandboxes, *self._size, self._clock)
         await self._session.start()
-        screen = await self._session.look()
+        screen = await self._session.read_screen()
         self._records.add_screen(screen)
         facts = {"task": self.task.name, "folder": str(folder), "image": self._sandboxes.image}
         return f"{self.task.instruction.strip()}\n\n{screen}", facts
@@ -134,7 +134,7 @@ class AsyncTerminalGymEnv:
     async def render(self) -> str:
         """Return the screen; nothing once the terminal has ended."""
         with contextlib.suppress(TerminalGoneError):
-            return await self._session.look() if self._sandbox and not self._verdict else ""
+            return await self._session.read_screen() if self._sandbox and not self._verdict else ""
         return ""
 
     async def close(self) -> None:

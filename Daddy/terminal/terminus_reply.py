@@ -29,8 +29,6 @@ class TerminusReply:
 
     commands: tuple[TypedCommand, ...]
     task_complete: bool = False
-    analysis: str = ""
-    plan: str = ""
 
 
 def parse_reply(text: str) -> TerminusReply:
@@ -43,11 +41,11 @@ def parse_reply(text: str) -> TerminusReply:
     except RecursionError as error:
         raise ValueError("it is nested too deep") from error
     commands = _field(found, "commands", list)
+    for name in ("analysis", "plan"):
+        _field(found, name, str)
     return TerminusReply(
         commands=tuple(map(_read_command, commands)),
         task_complete=_field(found, "task_complete", bool, default=False),
-        analysis=_field(found, "analysis", str),
-        plan=_field(found, "plan", str),
     )
 
 

@@ -84,7 +84,7 @@ class TmuxSession:
             told = outcome.stderr.decode(errors="replace").strip()
             raise ConfigError(f"tmux does not start: {told}", "use an image that has tmux and bash")
 
-    async def look(self) -> str:
+    async def read_screen(self) -> str:
         """Return the screen as text. Raises TerminalGoneError."""
         return _screen(await self._run(*_TMUX, "capture-pane", "-p", "-t", "main"))
 
@@ -102,13 +102,13 @@ class TmuxSession:
             if wait_s:
                 return await self._settle(before, deadline)
         await asyncio.sleep(min(min_s, max_s))
-        return await self._settle(await self.look(), deadline)
+        return await self._settle(await self.read_screen(), deadline)
 
     async def _settle(self, before: str, deadline: float) -> str:
         """Return the screen once two looks saw the same."""
         while True:
             await asyncio.sleep(LOOK_S)
-            now = await self.look()
+            now = await self.read_screen()
             if now == before or self._clock.monotonic() >= deadline:
                 return now
             before = now

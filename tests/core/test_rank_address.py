@@ -22,7 +22,7 @@ def test_a_rank_reads_the_variables_that_its_address_gives():
 
 
 def test_tasks_that_srun_started_are_ranks_without_a_port_if_asked_for():
-    at = RankAddress(1, 2, "10.0.0.1", 0, attempt="7.0.0")
+    at = RankAddress(1, 2, "10.0.0.1", 0, restart="7.0.0")
     assert read_rank(STEP, slurm=True) == at
     assert read_rank(STEP) is None
     assert read_rank({**STEP, "WORLD_SIZE": "1"}, slurm=True) is None

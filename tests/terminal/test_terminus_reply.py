@@ -13,7 +13,7 @@ WHOLE = (
 @pytest.mark.parametrize("text", [WHOLE, f"Well:\n```json\n{WHOLE}\n```\nDone."])
 def test_a_reply_is_read_also_from_a_code_fence(text: str) -> None:
     commands = (TypedCommand("ls\n", 0.1), TypedCommand("C-c", 1.0))
-    assert parse_reply(text) == TerminusReply(commands, True, "a", "p")
+    assert parse_reply(text) == TerminusReply(commands, True)
 
 
 def test_a_reply_without_commands_may_only_end_the_task() -> None:
