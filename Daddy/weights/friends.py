@@ -139,10 +139,5 @@ def _account(uid: int) -> str:
         return str(uid)
 
 
-def cli() -> None:
-    """Run the installed command."""
-    sys.exit(run_entry(main, private=True))
-
-
 if __name__ == "__main__":
-    cli()
+    sys.exit(run_entry(main, private=True))

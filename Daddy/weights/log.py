@@ -111,10 +111,5 @@ def _number(value: object) -> float | None:
     return float(value) if abs(value) <= sys.float_info.max else None
 
 
-def cli() -> None:
-    """Run the installed command."""
-    sys.exit(run_entry(main))
-
-
 if __name__ == "__main__":
-    cli()
+    sys.exit(run_entry(main))

@@ -132,10 +132,5 @@ def main(argv: Sequence[str] | None = None) -> int:
     return ExitCode.DONE
 
 
-def cli() -> None:
-    """Run the installed command."""
-    sys.exit(run_entry(main, private=True))
-
-
 if __name__ == "__main__":
-    cli()
+    sys.exit(run_entry(main, private=True))

@@ -83,10 +83,5 @@ def _show(args: argparse.Namespace) -> None:
     print(to_markdown(read_model(args.file).card, args.file.name), end="")
 
 
-def cli() -> None:
-    """Run the installed command."""
-    sys.exit(run_entry(main, private="import" in sys.argv[1:2]))
-
-
 if __name__ == "__main__":
-    cli()
+    sys.exit(run_entry(main, private="import" in sys.argv[1:2]))

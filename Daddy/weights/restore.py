@@ -429,10 +429,5 @@ def _copy_at_home(config: Config, target: RestoreSource) -> list[RestoreSource]:
     return [open_source(copy)] if copy else []
 
 
-def cli() -> None:
-    """Run the installed command."""
-    sys.exit(run_entry(main, private=True))
-
-
 if __name__ == "__main__":
-    cli()
+    sys.exit(run_entry(main, private=True))

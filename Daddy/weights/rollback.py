@@ -239,10 +239,5 @@ def merge_ranges(
     return (*apart, new)[-KEPT_RANGES:]
 
 
-def cli() -> None:
-    """Run the installed command."""
-    sys.exit(run_entry(main, private=True))
-
-
 if __name__ == "__main__":
-    cli()
+    sys.exit(run_entry(main, private=True))

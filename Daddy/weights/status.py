@@ -214,10 +214,5 @@ def print_status(report: Record, now: float) -> None:
     print_screen(partial(render_status, report, now))
 
 
-def cli() -> None:
-    """Run the installed command."""
-    sys.exit(run_entry(main))
-
-
 if __name__ == "__main__":
-    cli()
+    sys.exit(run_entry(main))

@@ -334,10 +334,5 @@ def _run(argv: Sequence[str] | None, plist: Path | None) -> int:
         return repeat_exchange(sync, args.command, args.interval, plist)
 
 
-def cli() -> None:
-    """Run the installed command."""
-    sys.exit(run_entry(main, private=True))
-
-
 if __name__ == "__main__":
-    cli()
+    sys.exit(run_entry(main, private=True))
