@@ -28,8 +28,8 @@ import threading
 import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,7 @@ from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.entry_point import run_entry
 from Daddy.core.errors import ConfigError, ExitCode, FileError, UsageError
 from Daddy.core.loopback import listen_on_loopback
+from Daddy.core.loopback_http import LoopbackServer, QuietRequestHandler
 from Daddy.core.stop_conditions import event_on_signals
 from Daddy.search.node_plan import API_PORTS
 from Daddy.search.sweep_files import (
@@ -165,17 +166,18 @@ class RequestBytes(io.RawIOBase):
         return size
 
 
-class SweepRequestHandler(BaseHTTPRequestHandler):
+class SweepRequestHandler(QuietRequestHandler):
     """Handles the one request of a connection."""
 
-    protocol_version = "HTTP/1.1"
-    server: _Listener
+    def __init__(self, coordinator: Coordinator, clock: Clock, *connection: Any) -> None:
+        self._coordinator, self._clock = coordinator, clock
+        super().__init__(*connection)
 
     def setup(self) -> None:
         super().setup()
-        self.rfile = io.BufferedReader(RequestBytes(self.connection, self.server.clock))
+        self.rfile = io.BufferedReader(RequestBytes(self.connection, self._clock))
 
-    def do_GET(self) -> None:
+    def answer_request(self) -> None:
         """Read the request to its end, then answer it."""
         status, objection = self._find_objection()
         body = b"" if objection else self.rfile.read(self._length())
@@ -184,10 +186,7 @@ class SweepRequestHandler(BaseHTTPRequestHandler):
         elif not self.server.admit(self.connection):
             self._send(HTTPStatus.SERVICE_UNAVAILABLE, {"detail": "too many requests: try again"})
         else:
-            self._send(*self.server.coordinator.answer(self.command, self.path, body))
-
-    def do_POST(self) -> None:
-        self.do_GET()
+            self._send(*self._coordinator.answer(self.command, self.path, body))
 
     def _length(self) -> int:
         return int(self.headers.get("Content-Length", "0"))
@@ -231,57 +230,6 @@ class SweepRequestHandler(BaseHTTPRequestHandler):
         """Send a phrase instead of the library's page, which would repeat the request."""
         self._send(HTTPStatus(code), {"detail": HTTPStatus(code).phrase})
 
-    def version_string(self) -> str:
-        """Hide the program's name and version."""
-        return "Daddy"
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the library's name
-        """Log nothing: a log of a long sweep would fill the disk."""
-
-
-class _Listener(ThreadingHTTPServer):
-    """Listens on one loopback address, with a thread for each open connection."""
-
-    daemon_threads = True
-
-    def __init__(self, listener: socket.socket, coordinator: Coordinator, clock: Clock) -> None:
-        super().__init__(listener.getsockname()[:2], SweepRequestHandler, bind_and_activate=False)
-        self.socket.close()
-        self.socket, self.coordinator, self.clock = listener, coordinator, clock
-        self._lock = threading.Lock()
-        self._waiting: list[Any] = []
-        self._answering: set[Any] = set()
-        threading.Thread(target=self.serve_forever, args=(0.1,), daemon=True).start()
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        """Serve a connection; if ``MAX_WAITING`` wait, read no more from the oldest of them."""
-        with self._lock, suppress(OSError):
-            self._waiting.append(request)
-            if len(self._waiting) > MAX_WAITING:
-                self._waiting.pop(0).shutdown(socket.SHUT_RD)
-        super().process_request(request, client_address)
-
-    def admit(self, request: Any) -> bool:
-        """Count a connection as answering; return False if ``MAX_ANSWERING`` are."""
-        with self._lock:
-            if admitted := len(self._answering) < MAX_ANSWERING:
-                self._answering.add(request)
-                with suppress(ValueError):
-                    self._waiting.remove(request)
-            return admitted
-
-    def shutdown_request(self, request: Any) -> None:
-        """Forget a connection and close it."""
-        with self._lock, suppress(ValueError):
-            self._answering.discard(request)
-            self._waiting.remove(request)
-        super().shutdown_request(request)
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Ignore a broken connection; print the traceback of any other error, which is a bug."""
-        if not isinstance(sys.exc_info()[1], OSError):
-            super().handle_error(request, client_address)
-
 
 def make_parser() -> ArgumentParser:
     """Return the parser of the command line."""
@@ -302,8 +250,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     remedy, usual = "--port PORT", "another coordinator?"
     ports = args.port or API_PORTS
     sockets = [listen_on_loopback(port, MAX_WAITING, remedy, usual) for port in ports]
-    coordinator, clock = Coordinator(args.run_dir.resolve()), SystemClock()
-    listeners = [_Listener(each, coordinator, clock) for pair in sockets for each in pair]
+    handler = partial(SweepRequestHandler, Coordinator(args.run_dir.resolve()), SystemClock())
+    listeners = [
+        LoopbackServer(each, handler, MAX_WAITING, MAX_ANSWERING)
+        for pair in sockets
+        for each in pair
+    ]
     for pair in sockets:
         print(f"listening on http://127.0.0.1:{pair[0].getsockname()[1]}", flush=True)
     while not stop.wait(1.0):  # a signal that comes just before a wait is handled after it

@@ -26,19 +26,18 @@ import json
 import secrets
 import socket
 import struct
-import sys
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 from Daddy.core.clock import Clock
 from Daddy.core.loopback import listen_on_loopback
+from Daddy.core.loopback_http import LoopbackServer, QuietRequestHandler
 from Daddy.streaming.protocol.messages import MAX_TOP_K
 from Daddy.streaming.viewer.agent_trails import HistorySnapshot
 from Daddy.streaming.viewer.draw_list import BADGES, THEMES
@@ -201,18 +200,18 @@ NO_KEY = (
 )
 
 
-class PageRequestHandler(BaseHTTPRequestHandler):
+class PageRequestHandler(QuietRequestHandler):
     """Handles the HTTP requests of one connection of a browser."""
 
-    protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
-    server: _Listener
-    _patience, _cookie = 0.0, ""
+
+    def __init__(self, site: WebServer, *connection: Any) -> None:
+        self._site, self._patience, self._cookie = site, HEAD_S, ""
+        super().__init__(*connection)
 
     def setup(self) -> None:
         self.request.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BYTES)
         super().setup()
-        self._site, self._patience = self.server.site, HEAD_S
 
     def handle_one_request(self) -> None:
         """Read a complete head within its time and size limit, then let the library parse it."""
@@ -223,7 +222,7 @@ class PageRequestHandler(BaseHTTPRequestHandler):
         self.close_connection = True
         super().handle_one_request()
 
-    def do_GET(self) -> None:
+    def answer_request(self) -> None:
         """Answer requests of our own page, and refuse all others."""
         headers = {name.lower(): self.headers.get_all(name, []) for name in self.headers}
         try:
@@ -244,9 +243,6 @@ class PageRequestHandler(BaseHTTPRequestHandler):
             self._change_top_k(address.path, asked.get("top_k", ""))
         else:
             self._answer_path(address.path, asked)
-
-    def do_POST(self) -> None:
-        self.do_GET()
 
     def _answer_path(self, path: str, asked: Mapping[str, str]) -> None:
         if path in _PAGE:
@@ -296,13 +292,6 @@ class PageRequestHandler(BaseHTTPRequestHandler):
         """Send a short text instead of the library's page, which would repeat the request."""
         self._cookie = ""
         self._refuse(HTTPStatus(code), f"{HTTPStatus(code).phrase}.")
-
-    def version_string(self) -> str:
-        """Hide the program's name and version."""
-        return "Daddy"
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the library's name
-        """Log nothing, because a request may hold the key."""
 
 
 @cache
@@ -364,7 +353,11 @@ class WebServer:
         listeners = listen_on_loopback(port, MAX_CONNECTIONS, f"--web {port - 1}")
         self.port = int(listeners[0].getsockname()[1])
         self.auth = PageAuth(self.port)
-        self._listeners = [_Listener(listener, self) for listener in listeners]
+        handler = partial(PageRequestHandler, self)
+        self._listeners = [
+            LoopbackServer(listener, handler, MAX_STRANGERS, MAX_CONNECTIONS)
+            for listener in listeners
+        ]
         print_line(f"open in a browser: {self.auth.link}")
 
     def redeem_key(self, key: str) -> str:
@@ -396,44 +389,3 @@ class WebServer:
         for listener in self._listeners:
             listener.shutdown()
             listener.server_close()
-
-
-class _Listener(ThreadingHTTPServer):
-    """Listens on one loopback address, with a thread for each open connection."""
-
-    def __init__(self, listener: socket.socket, site: WebServer) -> None:
-        super().__init__(listener.getsockname()[:2], PageRequestHandler, bind_and_activate=False)
-        self.socket.close()
-        self.socket = listener
-        self.site = site
-        self._lock = threading.Lock()
-        self._strangers: list[Any] = []
-        self._admitted: set[Any] = set()
-        # serve_forever checks for its end this often.
-        threading.Thread(target=self.serve_forever, args=(0.1,), daemon=True).start()
-
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Serve a connection; if ``MAX_STRANGERS`` wait, end the oldest of them."""
-        with self._lock, suppress(OSError):
-            self._strangers.append(request)
-            if len(self._strangers) > MAX_STRANGERS:
-                self._strangers.pop(0).shutdown(socket.SHUT_RDWR)
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            with self._lock, suppress(ValueError):
-                self._admitted.discard(request)
-                self._strangers.remove(request)
-
-    def admit(self, request: Any) -> bool:
-        """Count a connection as a browser's; return False if ``MAX_CONNECTIONS`` are."""
-        with self._lock:
-            if request in self._strangers and len(self._admitted) < MAX_CONNECTIONS:
-                self._strangers.remove(request)
-                self._admitted.add(request)
-            return request in self._admitted
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Ignore a broken connection; print the traceback of any other error, which is a bug."""
-        if not isinstance(sys.exc_info()[1], OSError):
-            super().handle_error(request, client_address)
