@@ -26,12 +26,13 @@ from Daddy.codegen.codegen_run import (
 )
 from Daddy.codegen.grade_outcome import PASSED
 from Daddy.codegen.grader import MAX_TIMEOUT_SECONDS, SANDBOX_POOL_SIZE, Grader
-from Daddy.codegen.tasks import CodeTask, load_tasks
+from Daddy.codegen.tasks import CodeTask, load_tasks, new_inputs
 from Daddy.codegen.tiny_corpus import make_corpus
 from Daddy.codegen.training_report import (
     COUNT,
     GREEDY,
     HITS,
+    NEW,
     Rows,
     describe_evaluations,
     describe_gains,
@@ -67,7 +68,7 @@ CORPUS = 4000
 SAMPLES, SLOW_SAMPLES = 64, 8
 """Completions of a task in an evaluation: of the tiny model or on a GPU, and of others."""
 EVALUATION_STEP = 10**9
-"""Step whose inputs an evaluation uses: no training takes so many."""
+"""Step whose tests an evaluation draws: no training takes so many."""
 
 
 def make_parser(environment: Mapping[str, str]) -> ArgumentParser:
@@ -306,6 +307,8 @@ def _train(setup: Setup, paths: CodegenPaths) -> list[dict[str, Any]]:
     def on_step(row: dict[str, Any]) -> None:
         append_line(paths.metrics, json.dumps(row))
         print(describe_step_metrics(row, settings.max_steps), flush=True)
+        following = min(row["step"] + 1, settings.max_steps)
+        setup.stop.notice = f"stopping after step {following}"
 
     prompts = [Prompt(name, task.prompt) for name, task in tasks.items()]
     stop = setup.stop.stop_reason
@@ -318,6 +321,7 @@ def _train(setup: Setup, paths: CodegenPaths) -> list[dict[str, Any]]:
     drop_rows_after(paths, step)
     if not (checkpoint and evaluations):
         _evaluate(setup, learner, rewards, paths, 0)
+    setup.stop.notice = f"stopping after step {max(step, 0) + 1}"
     if not stop() and step < settings.max_steps:
         learner.train(checkpoint)
     if stop():
@@ -331,13 +335,14 @@ def _train(setup: Setup, paths: CodegenPaths) -> list[dict[str, Any]]:
 def _evaluate(
     setup: Setup, learner: Any, rewards: RecordedRewards, paths: CodegenPaths, step: int
 ) -> None:
-    """Record how well the model does each task on inputs that no step uses."""
+    """Record how well the model does each task."""
     fast = setup.settings.gpu or setup.settings.model_name == TINY
     count = SAMPLES if fast else SLOW_SAMPLES
     row: dict[str, Any] = {"step": step, COUNT: count}
     for name, task in setup.tasks.items():
         if setup.stop.stop_reason():
             raise KeyboardInterrupt
+        setup.stop.notice = f"stopping after the evaluation of {name}"
         samples = [*learner.complete(task.prompt), *learner.complete(task.prompt, count)]
         names = [name] * len(samples)
         greedy, *others = setup.loop.wait(rewards.grade(names, samples, EVALUATION_STEP))
@@ -345,7 +350,9 @@ def _evaluate(
         graded = [grade.reward for grade in others if grade.reward is not None]
         if greedy.reward is None or not graded:
             raise SandboxError(f"the evaluation of {name}: {greedy.reason}", "then --resume")
-        row[GREEDY + name] = greedy.tests.count(PASSED) / len(task.tests)
+        new = new_inputs(task, setup.settings.seed, EVALUATION_STEP, setup.settings.max_steps)
+        passed = sum(greedy.tests[number] == PASSED for number in new) if greedy.tests else 0
+        row[NEW + name], row[GREEDY + name] = len(new), passed / len(new) if new else None
         row[HITS + name] = graded.count(1) / len(graded)
     append_line(paths.metrics, json.dumps(row))
 

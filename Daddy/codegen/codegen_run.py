@@ -126,6 +126,8 @@ def describe_step(paths: CodegenPaths, step: int) -> Iterator[str]:
     rows = read_json_lines(paths.completions if not of_seeds else of_seeds[-1])
     step = step or max((row["step"] for row in rows), default=0)
     graded = [row for row in rows if row["step"] == step and row["grade"] is not None]
+    if not rows:
+        raise ConfigError(f"there is no run at {paths.root}", "name its folder: --run-dir")
     if not graded:
         raise ConfigError(f"{paths.completions} has no step {step}", "name another: --show STEP")
     graded.sort(key=lambda row: float(row["grade"]))

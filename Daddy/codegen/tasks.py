@@ -89,6 +89,13 @@ def draw_tests(task: CodeTask, seed: int, step: int) -> list[DrawnTest]:
     ]
 
 
+def new_inputs(task: CodeTask, seed: int, step: int, steps: int) -> list[int]:
+    """Return the numbers of the tests whose input of a step none of the steps 1 to `steps` has."""
+    known = {test.given for at in range(1, steps + 1) for test in draw_tests(task, seed, at)}
+    drawn = draw_tests(task, seed, step)
+    return [number for number, test in enumerate(drawn) if test.given not in known]
+
+
 def _draw_test(task: CodeTask, number: int, draw: random.Random) -> DrawnTest:
     key = f"tests[{number}]"
     try:

@@ -8,8 +8,9 @@ from Daddy.core.confidence_intervals import mean_interval, share_interval
 
 ENDS = 8
 """Steps at either end of a training that its gain compares."""
-GREEDY, HITS = "eval_greedy_pass_rate/", "eval_fully_correct/"
-"""Beginnings of an evaluation's metrics; the task's name follows."""
+GREEDY, NEW, HITS = "eval_greedy_pass_rate/", "eval_new_inputs/", "eval_fully_correct/"
+"""Beginnings of an evaluation's metrics; the task's name follows. The greedy completion's pass rate
+is that on new inputs, which no step of the training has: None if there are 0."""
 COUNT = "eval_samples"
 """Completions of each task in an evaluation, beside the greedy one."""
 
@@ -27,15 +28,19 @@ def describe_step_metrics(row: Mapping[str, Any], steps: int) -> str:
 
 
 def describe_evaluations(rows: Rows) -> Iterator[str]:
-    """Give a line per task: before and after the training, on inputs of no step."""
+    """Give a line per task: before and after the training."""
     before, after = (row for row in rows if "reward" not in row)
-    yield "on inputs of no step, before and after:"
+    yield "before and after the training:"
     for key in (key for key in before if key.startswith(GREEDY)):
         task = key.removeprefix(GREEDY)
         shares = [_percent(row[HITS + task], row[COUNT]) for row in (before, after)]
+        greedy = "no test has a new input"
+        if new := after[NEW + task]:
+            passed = f"{before[key]:.0%}, then {after[key]:.0%}"
+            greedy = f"the greedy completion passes {passed} of {new} new inputs"
         yield (
-            f"  {task}: the greedy completion passes {before[key]:.0%}, then {after[key]:.0%}; "
-            f"fully correct {shares[0]}, then {shares[1]} of {after[COUNT]} samples"
+            f"  {task}: {greedy}; fully correct {shares[0]}, then {shares[1]} of {after[COUNT]} "
+            "samples"
         )
 
 

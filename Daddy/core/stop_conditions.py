@@ -65,10 +65,15 @@ def block_signals() -> None:
 
 
 class StopSignal:
-    """Records the first signal that asked this process to stop."""
+    """Records the first signal that asked this process to stop.
+
+    A program that then goes on for a while sets `notice`: it is written to stderr at the signal,
+    and from then on Ctrl-C raises KeyboardInterrupt.
+    """
 
     def __init__(self) -> None:
         self._reason: str | None = None
+        self.notice = ""
 
     def install(self) -> StopSignal:
         """Handle SIGTERM, SIGUSR1 (Slurm's warning) and SIGINT; main thread only.
@@ -81,6 +86,10 @@ class StopSignal:
         return self
 
     def _remember(self, number: int, _frame: FrameType | None) -> None:
+        if self.notice and self._reason is None:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            with contextlib.suppress(OSError):  # print is not for handlers: it may be interrupted
+                os.write(2, f"{self.notice}; Ctrl-C again ends at once\n".encode())
         self._reason = self._reason or f"signal {signal.Signals(number).name}"
 
     def stop_reason(self) -> str | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from Daddy.codegen.tasks import CodeTask, draw_tests, load_tasks
+from Daddy.codegen.tasks import CodeTask, draw_tests, load_tasks, new_inputs
 from Daddy.core.errors import ConfigError, ExitCode
 
 ENTRY: dict[str, Any] = {
@@ -50,6 +50,17 @@ def test_inputs_are_new_for_each_seed_step_task_and_test_and_repeat(load: Load) 
     drawn = [draw_tests(task, seed, step) for seed, step in [(0, 1), (0, 2), (1, 1)]]
     assert len({test.given for tests in drawn for test in tests}) == 6
     assert draw_tests(task, 0, 1) == drawn[0]
+
+
+def test_an_input_is_new_if_no_step_of_the_training_has_it(
+    load: Load, tasks: dict[str, CodeTask]
+) -> None:
+    drawn, rare = "random.randrange(10**9)", "random.randrange(3)"
+    task = load(tests=["3", drawn, rare, "3 if random.random() else 0", drawn])
+    assert new_inputs(task, seed=0, step=10**9, steps=64) == [1, 4]
+    assert new_inputs(task, seed=0, step=64, steps=64) == []
+    of_examples = [new_inputs(task, 0, 10**9, 64) for task in tasks.values()]
+    assert of_examples == [[2, 3, 4], [3, 4, 5, 6]]
 
 
 @pytest.mark.parametrize(

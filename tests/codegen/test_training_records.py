@@ -92,26 +92,29 @@ def test_the_gain_has_an_interval_over_trainings() -> None:
     )
 
 
-def test_evaluations_stand_side_by_side() -> None:
+def evaluation(step: int, greedy: float | None, share: float, new: int) -> dict[str, float | None]:
+    kinds = {"greedy_pass_rate": greedy, "fully_correct": share, "new_inputs": new}
+    return {"step": step, "eval_samples": 64, **{f"eval_{k}/t": v for k, v in kinds.items()}}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "new", "greedy"),
+    [
+        (0.2, 1.0, 3, "the greedy completion passes 20%, then 100% of 3 new inputs"),
+        (None, None, 0, "no test has a new input"),
+    ],
+)
+def test_evaluations_stand_side_by_side(
+    before: float | None, after: float | None, new: int, greedy: str
+) -> None:
     rows = [
-        {
-            "step": 0,
-            "eval_greedy_pass_rate/t": 0.2,
-            "eval_fully_correct/t": 0.125,
-            "eval_samples": 64,
-        },
+        evaluation(0, before, 0.125, new),
         {"step": 1, "reward": 0.0},
-        {
-            "step": 1,
-            "eval_greedy_pass_rate/t": 1.0,
-            "eval_fully_correct/t": 0.5,
-            "eval_samples": 64,
-        },
+        evaluation(1, after, 0.5, new),
     ]
     _, line = describe_evaluations(rows)
     assert line == (
-        "  t: the greedy completion passes 20%, then 100%; fully correct 12% [6%, 23%], then "
-        "50% [38%, 62%] of 64 samples"
+        f"  t: {greedy}; fully correct 12% [6%, 23%], then 50% [38%, 62%] of 64 samples"
     )
 
 

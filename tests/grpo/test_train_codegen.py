@@ -1,14 +1,20 @@
 """The program from its command line to its files: results, errors, resume, Ctrl-C."""
 
+import contextlib
 import errno
 import json
 import os
+import re
+import shutil
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 
+import psutil
 import pytest
 
 from Daddy import train_codegen
@@ -17,7 +23,8 @@ from Daddy.codegen.grader import Grader
 from Daddy.core.atomic_files import append_line
 from Daddy.core.entry_point import run_entry
 from Daddy.core.stop_conditions import SIGNALS, StopSignal
-from tests.components import program
+from tests.components import absent, program
+from tests.patience import PATIENCE_S, until
 
 SMALL = ["--max-steps", "2", "--num-generations", "4", "--max-completion-length", "8"]
 
@@ -76,6 +83,7 @@ def test_a_training_leaves_model_metrics_completions_and_picture(
         (2, True),
         (2, False),
     ]
+    assert metrics[0]["eval_new_inputs/sort_numbers"] == 3
     assert "eval_greedy_pass_rate/sort_numbers" in metrics[0]
     assert {"fully_correct", "not_graded", "reward_seconds", "sandbox_share"} <= metrics[1].keys()
     completions = rows("completions.jsonl")
@@ -114,6 +122,104 @@ def test_ctrl_c_leaves_a_checkpoint_and_the_run_goes_on(
     assert train(["--resume"]) == 0
     assert [row["step"] for row in rows("metrics.jsonl")] == [0, 1, 2, 2]
     assert [row["step"] for row in rows("completions.jsonl")] == [1] * 8 + [2] * 8
+
+
+SLOW_TASK = """
+from pathlib import Path
+
+def seconds():
+    if not Path("slow").exists():
+        return 0
+    Path("waiting").touch()
+    return 3600
+
+TASKS = {
+    "one": {
+        "prompt": 'def wait(function):\\n'
+            '    return lambda xs: __import__("time").sleep(xs) or function(xs)\\n\\n'
+            '@wait\\ndef one(xs):\\n    \"\"\"Return one.\"\"\"\\n',
+        "func_name": "one",
+        "banned_patterns": [],
+        "tests": ["seconds()"],
+        "reference": "xs",
+    }
+}
+"""
+
+
+@contextlib.contextmanager
+def running(words: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
+    """Start the program in a process of its own, which is killed at the end."""
+    command = [sys.executable, "-m", "Daddy.train_codegen", *words]
+    with subprocess.Popen(command, stdout=PIPE, stderr=PIPE, text=True, env=os.environ) as child:
+        try:
+            yield child
+        finally:
+            child.kill()
+
+
+def test_a_second_ctrl_c_ends_a_long_step_at_once_and_leaves_nothing(words: list[str]) -> None:
+    Path("tasks.py").write_text(SLOW_TASK)
+    words += ["--max-steps", "64", "--max-timeout-seconds", "600", "--max-completion-length", "9"]
+    with running(words) as child:
+        assert child.stdout
+        assert child.stderr
+        assert any(line.startswith("step  1/64: reward") for line in child.stdout)
+        Path("slow").touch()
+        assert until(Path("waiting").exists)
+        this = psutil.Process(child.pid)
+        assert until(lambda: this.children(recursive=True))
+        below = this.children(recursive=True)
+        child.send_signal(signal.SIGINT)
+        line = next(line for line in child.stderr if line.startswith("stopping"))
+        assert re.fullmatch(r"stopping after step \d+; Ctrl-C again ends at once\n", line)
+        assert child.poll() is None
+        child.send_signal(signal.SIGINT)
+        assert child.wait(PATIENCE_S) == 130
+        assert child.stderr.read() == "interrupted\n"
+        assert until(lambda: not any(map(psutil.Process.is_running, below)))
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="all tests run with TRL 1.16 here")
+def test_a_step_with_the_trl_and_numpy_of_later_pythons(
+    words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = Path(__file__).parents[2] / "runs" / "trl"
+    if not folder.is_dir():
+        absent("TRL 1.16", "./scripts/sandbox_components")
+    monkeypatch.setenv("PYTHONPATH", str(folder))
+    show = "import numpy, trl; print(trl.__version__, numpy.__version__)"
+    versions = subprocess.check_output([sys.executable, "-c", show], env=os.environ, text=True)
+    assert versions == "1.16.0 2.2.6\n"
+    with running([*words, "--max-steps", "1"]) as child:
+        out, err = child.communicate(timeout=PATIENCE_S)
+    assert child.returncode == 0, err
+    assert "step 1/1: reward" in out
+    assert rows("metrics.jsonl")[1]["loss"] is not None
+
+
+@pytest.mark.parametrize("more", [[], ["--resume"], ["--show"]])
+def test_a_folder_named_training_results_stays_as_it_is(
+    words: list[str], more: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("training_results").mkdir()
+    Path("training_results/model").touch()
+    assert train([*words, *more]) == 3
+    assert "training_results" in capsys.readouterr().err
+    assert [*map(str, Path().rglob("*"))] == ["training_results", "training_results/model"]
+
+
+def test_after_its_folder_was_deleted_a_run_is_missed_and_a_new_one_begins(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert train(words) == 0
+    shutil.rmtree(Path("training_results").resolve())
+    capsys.readouterr()
+    for more in (["--resume"], ["--show"]):
+        assert train(more) == 3
+        assert "there is no run at " in capsys.readouterr().err
+    assert train(words) == 0
+    assert len(rows("metrics.jsonl")) == 4
 
 
 def test_a_run_whose_last_step_is_done_is_evaluated_and_not_trained(words: list[str]) -> None:
