@@ -145,6 +145,7 @@ class RunnerSandbox:
         self._process, self._mode, self._on_close = process, mode, on_close
         self._requests, self._replies = process.stdin, process.stdout
         self._busy, self._ended, self._last = False, "", _DEFAULT_LIMITS
+        self._can_stop = False
         self.missing: tuple[str, ...] = ()
 
     async def run(
@@ -159,6 +160,7 @@ class RunnerSandbox:
         self._last = limits
         lines = LineSplitter(on_line, asyncio.get_running_loop().time) if on_line else None
         with self._turn(limits.time_s):
+            self._can_stop = True
             await self._send({"do": "run", **sizes}, limits, data + command.stdin)
             async for stream, part in self._parts():
                 kept[stream] += part[: limits.output_bytes - len(kept[stream])]
@@ -167,6 +169,12 @@ class RunnerSandbox:
             if lines:
                 lines.finish()
             return read_outcome(self._claim, kept)
+
+    def stop_command(self) -> None:
+        """Kill the command that runs, if any: its `run` returns with the ending ``timed out``."""
+        if self._can_stop:
+            self._can_stop = False
+            self._requests.write(b'{"do": "stop"}\n')
 
     async def put(self, source: Path, target: str) -> None:
         """Copy a file or folder of the host to the absolute path `target`."""
@@ -305,7 +313,7 @@ class RunnerSandbox:
             raise
         finally:
             timer.cancel()
-            self._busy = False
+            self._busy = self._can_stop = False
 
     def _end(self, reason: str) -> None:
         """Kill it unless it ended: asyncio warns of a process that ends while it is killed."""

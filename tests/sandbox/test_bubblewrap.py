@@ -16,7 +16,7 @@ from Daddy.core.errors import SandboxError
 from Daddy.sandbox.bubblewrap import BubblewrapBackend, bubblewrap_argv, parse_version
 from Daddy.sandbox.image import Image
 from Daddy.sandbox.runner_client import RunnerSandbox
-from Daddy.sandbox.sandbox_interfaces import Isolation, Limits, SandboxSpec
+from Daddy.sandbox.sandbox_interfaces import Isolation, Limits, Outcome, SandboxSpec
 from tests.patience import PATIENCE_S, until
 from tests.sandbox.machines import LONG, accounts, as_account, bubblewrap, play, python, run, shell
 
@@ -399,3 +399,26 @@ print(libc.syscall(call, 1, 0, program), ctypes.get_errno())
 @pytest.mark.parametrize("persistent", [False, True])
 def test_a_command_can_install_no_filter_of_its_own(persistent: bool) -> None:
     assert run(python(FILTERS), persistent=persistent).stdout == b"-1 1\n-1 1\n"
+
+
+def test_a_stopped_command_ends_and_its_sandbox_runs_the_next_one(mode: str) -> None:
+    async def story(sandbox: RunnerSandbox) -> list[Outcome]:
+        started = asyncio.Event()
+        command = shell("echo started; sleep 600 & wait")
+        running = asyncio.ensure_future(sandbox.run(command, LONG, lambda _: started.set()))
+        await started.wait()
+        sandbox.stop_command()
+        outcomes = [await running]
+        for _ in range(20):  # a stop comes before its command starts, or crosses its outcome
+            running = asyncio.ensure_future(sandbox.run(shell("true"), LONG))
+            await asyncio.sleep(0)
+            sandbox.stop_command()
+            outcomes.append(await running)
+            sandbox.stop_command()
+            outcomes.append(await sandbox.run(shell("echo next"), LONG))
+        return outcomes
+
+    first, *others = play(story, persistent=mode == "persistent")
+    assert (first.ending, first.stdout) == ("timed out", b"started\n")
+    assert {outcome.ending for outcome in others[::2]} <= {"exited", "timed out"}
+    assert {outcome.stdout for outcome in others[1::2]} == {b"next\n"}

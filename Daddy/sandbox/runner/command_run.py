@@ -111,9 +111,11 @@ class CommandRun:
             self._pipes = {}
 
     def _step(self) -> None:
+        if self._channel.is_waiting:
+            self._stop()
         poller = select.poll()
         poller.register(self._wake, select.POLLIN)
-        poller.register(self._channel.requests, 0)  # tells of a host that is gone
+        poller.register(self._channel.requests, select.POLLIN)
         if self._channel.is_pending:
             poller.register(self._channel.replies, select.POLLOUT)
         else:
@@ -126,11 +128,16 @@ class CommandRun:
         if descriptor == self._wake:
             self.reap()
         elif descriptor == self._channel.requests:
-            os._exit(0)
+            self._stop()
         elif descriptor == self._channel.replies:
             self._channel.write_some()
         elif not self._channel.is_pending and not self._take(descriptor):
             self._open.discard(descriptor)
+
+    def _stop(self) -> None:
+        """Take the only request that comes while a command runs: to stop it."""
+        self._channel.read_header()
+        self._kill("timed out")
 
     def check(self) -> float:
         """Kill it if it is over its time or memory. Return the seconds until the next check."""

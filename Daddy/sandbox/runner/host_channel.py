@@ -70,6 +70,11 @@ class HostChannel:
         self._end += got
 
     @property
+    def is_waiting(self) -> bool:
+        """Tell that a request, or a part of one, was read with the one before it."""
+        return self._start < self._end
+
+    @property
     def is_pending(self) -> bool:
         """Tell that part of a reply is not yet written."""
         return self._next < self._filled

@@ -68,6 +68,8 @@ class Runner:
         }
         while True:
             request = self._channel.read_header()
+            if request["do"] == "stop":  # it crossed the outcome of its command
+                continue
             self._limits = request["limits"]
             try:
                 reply = answers[request["do"]](request)
