@@ -7,6 +7,7 @@ tmux_session      types keys and reads the screen
 reward_files      reader of the reward that a verifier wrote
 verifier          grades an episode in a fresh sandbox
 episode_records   trajectory, asciicast and result of an episode
+harbor_adapter    sandboxes for Harbor's trials
 terminal_gym      the environment: reset, step, verify, close
 terminus_reply    parser of a model's replies
 agents            solution, nobody, a person, a model at a URL

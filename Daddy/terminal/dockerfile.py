@@ -77,7 +77,7 @@ def map_image(base: str, packages: tuple[str, ...] = ()) -> str:
     return "+".join([f"debian:{release}", *sorted({*_ALWAYS, *packages})])
 
 
-def parse_dockerfile(text: str) -> Recipe:
+def parse_dockerfile(text: str, name: str = "environment/Dockerfile") -> Recipe:
     """Return the recipe of a Dockerfile. Raises ConfigError that names the line it refuses."""
     parser = _Parser()
     for line, word, rest in _instructions(text):
@@ -86,11 +86,11 @@ def parse_dockerfile(text: str) -> Recipe:
         except ValueError as error:
             shown = printable_line(f"{word} {rest}", 80)
             raise ConfigError(
-                f"environment/Dockerfile, line {line}: {shown}: {error}",
+                f"{name}, line {line}: {shown}: {error}",
                 "change this line, or unpack the finished image and name it: --image dir:PATH",
             ) from error
     if not parser.base:
-        raise ConfigError("environment/Dockerfile has no FROM", "begin it with FROM debian:12")
+        raise ConfigError(f"{name} has no FROM", "begin it with FROM debian:12")
     image = map_image(parser.base, tuple(parser.packages))
     return Recipe(image, tuple(parser.steps), parser.folder, parser.env)
 

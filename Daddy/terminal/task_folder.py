@@ -6,6 +6,7 @@ spellings are read too: ``memory = "2G"``, ``storage``, ``allow_internet``.
 
 import contextlib
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -98,11 +99,13 @@ class _TaskFile(_Section):
 class TerminalTask:
     """A task as its folder states it; times in seconds.
 
-    `artifacts` are the only changes that the verifier sees; none: it sees all. `in_place` grades
-    beside the agent's processes, which can then forge the reward.
+    `context` holds the Dockerfile and what it copies. `artifacts` are the only changes that the
+    verifier sees; none: it sees all. `in_place` grades beside the agent's processes, which can then
+    forge the reward.
     """
 
     folder: Path
+    context: Path
     instruction: str
     recipe: Recipe
     settings: _TaskFile
@@ -125,7 +128,7 @@ def read_task(folder: Path) -> TerminalTask:
                 f"{folder} is no task: it has no {name}",
                 "name a folder with instruction.md, task.toml, environment/ and tests/test.sh",
             )
-    settings = _read_settings(folder / "task.toml")
+    settings = _read_settings(folder / "task.toml", _read_toml(folder / "task.toml"))
     for path in [
         *(folder / "environment" / name for name in _NOT_HERE),
         folder / "tests/Dockerfile",
@@ -133,7 +136,25 @@ def read_task(folder: Path) -> TerminalTask:
         if path.exists():
             raise ConfigError(f"{path} is not supported", "use one environment/Dockerfile")
     instruction = _read_text(folder / "instruction.md")
-    return TerminalTask(folder, instruction, _read_recipe(folder, settings), settings)
+    context = folder / "environment"
+    return TerminalTask(folder, context, instruction, _read_recipe(context, settings), settings)
+
+
+def read_context(context: Path, environment: Mapping[str, Any]) -> TerminalTask:
+    """Read a folder with a Dockerfile as a task, without the other files of one.
+
+    `environment` is the section of task.toml; the limits that it does not give are the usual ones.
+    Raises ConfigError that names key and value.
+    """
+    folder = context.resolve().parent
+    settings = _read_settings(folder / "task.toml", {"environment": environment})
+    return TerminalTask(folder, context, "", _read_recipe(context, settings), settings)
+
+
+def read_verifier_mode(path: Path) -> str:
+    """Return where task.toml lets its verifier run: ``shared``, ``separate`` or nothing."""
+    verifier = _read_toml(path).get("verifier")
+    return str(verifier.get("environment_mode", "")) if isinstance(verifier, dict) else ""
 
 
 def _read_text(path: Path) -> str:
@@ -143,11 +164,17 @@ def _read_text(path: Path) -> str:
         raise ConfigError(f"{path} is not UTF-8: {error}", "save it as UTF-8") from error
 
 
-def _read_settings(path: Path) -> _TaskFile:
+def _read_toml(path: Path) -> dict[str, Any]:
     try:
-        return _TaskFile.model_validate(tomllib.loads(_read_text(path)))
+        found: dict[str, Any] = tomllib.loads(_read_text(path))
+        return found
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path} is no TOML: {error}", "correct this line") from error
+
+
+def _read_settings(path: Path, given: Mapping[str, Any]) -> _TaskFile:
+    try:
+        return _TaskFile.model_validate(given)
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"])
@@ -158,16 +185,16 @@ def _read_settings(path: Path) -> _TaskFile:
         ) from error
 
 
-def _read_recipe(folder: Path, settings: _TaskFile) -> Recipe:
-    dockerfile, base = folder / "environment/Dockerfile", settings.environment.docker_image
-    if dockerfile.is_file() and not base:
-        recipe = parse_dockerfile(_read_text(dockerfile))
+def _read_recipe(context: Path, settings: _TaskFile) -> Recipe:
+    dockerfile, base = context / "Dockerfile", settings.environment.docker_image
+    if dockerfile.is_file():  # an image of its result cannot be fetched
+        recipe = parse_dockerfile(_read_text(dockerfile), f"{context.name}/Dockerfile")
     else:
         try:
             recipe = Recipe(map_image(base or "debian:12"))
         except ValueError as error:
             raise ConfigError(
-                f"{folder / 'task.toml'}: environment.docker_image = {base!r}: {error}",
+                f"{context.parent / 'task.toml'}: environment.docker_image = {base!r}: {error}",
                 "name one of these, or write environment/Dockerfile",
             ) from error
     env = {**(recipe.env or {}), **settings.environment.env}

@@ -198,7 +198,7 @@ class TaskSandboxes:
 
     async def _copy(self, sandbox: RunnerSandbox, step: BuildStep, where: str) -> None:
         for name in step.sources:
-            source = self.task.folder / "environment" / name
+            source = self.task.context / name
             if not source.exists():
                 raise ConfigError(f"{where}: there is no {source}", "correct the line")
             if source.is_dir():
@@ -209,10 +209,10 @@ class TaskSandboxes:
                 await sandbox.put(source, target)
 
     def _hash(self) -> str:
-        """Hash the image's name and all files of environment/, with names and modes."""
+        """Hash the image's name and all files of the context, with names and modes."""
         digest = hashlib.sha256(f"{self.image}\n{self.task.recipe}\n".encode())
-        for path in sorted((self.task.folder / "environment").rglob("*")):
-            name = path.relative_to(self.task.folder)
+        for path in sorted(self.task.context.rglob("*")):
+            name = path.relative_to(self.task.context)
             digest.update(f"{name}\n{path.stat().st_mode}\n".encode())
             digest.update(hashlib.sha256(path.read_bytes()).digest() if path.is_file() else b"")
         return digest.hexdigest()[:32]

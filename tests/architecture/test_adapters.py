@@ -53,6 +53,7 @@ ADAPTERS = {
     "optuna": ["Daddy/search/study.py"],
     "wandb": ["Daddy/search/wandb_runs.py"],
     "daytona": ["Daddy/sandbox/daytona_backend.py"],
+    "harbor": ["Daddy/terminal/harbor_adapter.py"],
     "subprocess": ["Daddy/core/run_subprocess.py", "scripts/*.py"],
 }
 
