@@ -56,6 +56,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     print(f"task {task.name}: image {sandboxes.image}", flush=True)
     if task.in_place:
         print("graded in place, as its task.toml asks: an agent can forge the reward")
+    if task.allows_network:
+        print("task.toml allows a network, and sandboxes have none: what needs one fails")
     return asyncio.run(_play_all(args, sandboxes, agent, SystemClock()))
 
 

@@ -19,8 +19,10 @@ from Daddy.core.humanize import printable_line
 _DEBIAN = {"12": "12", "bookworm": "12", "13": "13", "trixie": "13", "stable": "13", "latest": "13"}
 _UBUNTU = {"22.04": "12", "jammy": "12", "24.04": "13", "noble": "13", "latest": "13"}
 """Release of Ubuntu → the Debian with the nearest versions of its packages."""
-_PYTHON = {"3": "13", "3.11": "12", "3.13": "13", "latest": "13"}
-"""Version of Python → the Debian that has it."""
+_PYTHON = {"3": "13", "3.10": "12", "3.11": "12", "3.12": "13", "3.13": "13", "latest": "13"}
+"""Version of Python → the Debian with the nearest one: 3.11 or 3.13."""
+_REGISTRY = re.compile(r"(docker\.io/|public\.ecr\.aws/docker/)?(library/)?")
+_UV = re.compile(r"--from=ghcr\.io/astral-sh/uv(?::(\d+\.\d+\.\d+))?\S*\s.*")
 _ALWAYS = ("tmux", "util-linux")
 """Packages over those of every image: the terminal, and what Debian's own base has besides."""
 _WITHOUT_EFFECT = {"CMD", "ENTRYPOINT", "LABEL", "EXPOSE", "MAINTAINER", "STOPSIGNAL", "SHELL"}
@@ -29,7 +31,8 @@ _OF_LISTS = re.compile(r"rm\s+-r?f?r?\s+/var/lib/apt/lists/?\*?")
 _PACKAGE = re.compile(r"[a-z0-9][a-z0-9.+-]+")
 _FLAGS_OF_APT = re.compile(r"-y|-q+|-qy|-yq|--yes|--quiet|--no-install-(recommends|suggests)")
 _FLAGS_OF_PIP = re.compile(
-    r"-m|-U|-q|--(upgrade|quiet|no-cache-dir|break-system-packages|root-user-action=ignore)"
+    r"-m|-U|-q|--(system|upgrade|quiet|no-cache(-dir)?|break-system-packages"
+    r"|root-user-action=ignore)"
 )
 _REQUIREMENT = re.compile(r"[A-Za-z0-9][\w.-]*(\[[\w,-]+\])?([=<>~!]=?[\w.*]+)?")
 
@@ -64,7 +67,7 @@ class Recipe:
 
 def map_image(base: str, packages: tuple[str, ...] = ()) -> str:
     """Return our image for a base as FROM names it; raises ValueError for others."""
-    name, _, tag = base.removeprefix("docker.io/").removeprefix("library/").partition(":")
+    name, _, tag = _REGISTRY.sub("", base.partition("@")[0], count=1).partition(":")
     known = {"debian": _DEBIAN, "ubuntu": _UBUNTU, "python": _PYTHON}.get(name)
     if known is None:
         raise ValueError("bases are debian:*, ubuntu:* and python:*")
@@ -170,6 +173,9 @@ class _Parser:
             raise ValueError("commands run as root, which is nobody outside")
 
     def _take_copy(self, line: int, rest: str) -> None:
+        if uv := _UV.fullmatch(rest):
+            self._take_run(line, "pip install uv" + (f"=={uv[1]}" if uv[1] else ""))
+            return
         words = _read_list(rest) if rest.startswith("[") else shlex.split(rest)
         words = [self._expand(word) for word in words]
         if flags := [word for word in words if word.startswith("--")]:
@@ -188,9 +194,11 @@ class _Parser:
         command = shlex.join(_read_list(rest)) if rest.startswith("[") else rest
         left, wheels = [], list[str]()
         for part in re.split(r"\s*&&\s*", command):
-            if re.match(r"(python3? -m )?pip3? install\b", part):
-                wheels += _read_names(part, _REQUIREMENT, _FLAGS_OF_PIP)
+            if re.match(r"(uv |python3? -m )?pip3? install\b", part):
+                names = _read_names(part, _REQUIREMENT, _FLAGS_OF_PIP)
+                wheels += names
                 self.packages.append("python3-pip")
+                part = shlex.join(["python3", "-m", "pip", "install", "-q", *names])  # noqa: PLW2901
             if re.match(r"apt(-get)?\b.* install\b", part):
                 self.packages += _read_names(part, _PACKAGE, _FLAGS_OF_APT)
                 continue

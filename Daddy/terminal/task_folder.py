@@ -1,6 +1,7 @@
 """Reads a task folder in Harbor's format: instruction, environment, tests, solution, task.toml.
 
-A key of task.toml is honoured or refused by its name: a limit that is ignored is none. Older
+A key of task.toml is honoured or refused by its name: a limit that is ignored is none. A network
+that it allows is no limit: the task is read, and its sandboxes have none all the same. Older
 spellings are read too: ``memory = "2G"``, ``storage``, ``allow_internet``.
 """
 
@@ -31,6 +32,13 @@ _Value = Annotated[str, Field(pattern=r"^[^$]*$")]
 class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _drop_empty_keys(cls, given: Any) -> Any:
+        if not isinstance(given, dict):
+            return given
+        return {key: given[key] for key in given if key in cls.model_fields or given[key] != []}
+
 
 class _Environment(_Section):
     build_timeout_sec: float = Field(600.0, gt=0)
@@ -38,8 +46,8 @@ class _Environment(_Section):
     memory_mb: int = Field(2048, ge=32)
     storage_mb: int = Field(10240, ge=1)
     gpus: Literal[0] = 0
-    allow_internet: Literal[False] = False
-    network_mode: Literal["no-network"] = "no-network"
+    allow_internet: bool = False
+    network_mode: Literal["no-network", "public"] = "no-network"
     os: Literal["linux"] = "linux"
     docker_image: str = ""
     workdir: str = ""
@@ -67,7 +75,7 @@ class _Agent(_Section):
 class _Verifier(_Agent):
     env: dict[str, _Value] = Field(default_factory=dict)
     environment_mode: Literal["", "separate", "shared"] = ""
-    network_mode: Literal["no-network"] = "no-network"
+    network_mode: Literal["no-network", "public"] = "no-network"
 
 
 class _Solution(_Section):
@@ -113,6 +121,11 @@ class TerminalTask:
     @property
     def name(self) -> str:
         return self.folder.name
+
+    @property
+    def allows_network(self) -> bool:
+        environment = self.settings.environment
+        return environment.allow_internet or environment.network_mode == "public"
 
     @property
     def in_place(self) -> bool:
@@ -181,7 +194,7 @@ def _read_settings(path: Path, given: Mapping[str, Any]) -> _TaskFile:
         value = printable_line(repr(first["input"]), 60)
         raise ConfigError(
             f"{path}: {key} = {value} cannot be met here: {first['msg']}",
-            f"change or remove {key}; sandboxes have no network, no GPU and one container",
+            f"change or remove {key}; sandboxes have no GPU and one container",
         ) from error
 
 

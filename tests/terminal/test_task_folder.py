@@ -32,6 +32,20 @@ def test_a_task_states_its_limits_in_either_spelling(tmp_path: Path) -> None:
         assert not task.in_place
 
 
+def test_a_network_that_is_allowed_and_keys_that_ask_for_nothing_are_read(tmp_path: Path) -> None:
+    for number, key in enumerate(("allow_internet = true", 'network_mode = "public"')):
+        text = f"[environment]\n{key}\nmcp_servers = []"
+        assert read_task(write_task(tmp_path / str(number), text)).allows_network
+
+
+def test_a_dockerfile_comes_before_the_image_of_its_result(tmp_path: Path) -> None:
+    folder = write_task(tmp_path, '[environment]\ndocker_image = "me/finished:1"')
+    assert read_task(folder).recipe.folder == "/app"
+    (folder / "environment/Dockerfile").unlink()
+    with pytest.raises(ConfigError, match=r"environment\.docker_image = 'me/finished:1'"):
+        read_task(folder)
+
+
 def test_a_task_graded_beside_the_agents_processes_says_so(tmp_path: Path) -> None:
     text = '[verifier]\nenvironment_mode = "shared"\ntimeout_sec = 5'
     task = read_task(write_task(tmp_path, text))
@@ -43,13 +57,11 @@ def test_a_task_graded_beside_the_agents_processes_says_so(tmp_path: Path) -> No
     ("text", "key"),
     [
         ("[environment]\ngpus = 1", "environment.gpus = 1"),
-        ("[environment]\nallow_internet = true", "environment.allow_internet = True"),
         ("[environment]\nnew_limit = 3", "environment.new_limit = 3"),
         ('[agent]\nuser = "me"', "agent.user = 'me'"),
         ("[environment]\nenv = {A = '${HOME}'}", "environment.env.A = '${HOME}'"),
         ("[agent]\nenv = {A = '1'}", "agent.env = "),
         ('artifacts = ["../x"]', "artifacts = "),
-        ('[environment]\ndocker_image = "alpine"', "environment.docker_image = 'alpine'"),
         ('[environment]\nmemory = "infG"', "environment.memory_mb = 'infG'"),
         ('[environment]\nstorage = "1e999G"', "environment.storage_mb = '1e999G'"),
         ("environment = 5", "environment = 5"),
