@@ -11,4 +11,5 @@ harbor_adapter    sandboxes for Harbor's trials
 terminal_gym      the environment: reset, step, verify, close
 terminus_reply    parser of a model's replies
 agents            solution, nobody, a person, a model at a URL
+tinker_adapter    the environment for tinker-cookbook, in groups
 """

@@ -17,8 +17,8 @@ from urllib.request import Request, urlopen
 from Daddy.core.errors import ConfigError, NetworkError, UsageError
 from Daddy.core.humanize import printable_line
 from Daddy.terminal.episode_records import make_harmless
-from Daddy.terminal.terminal_gym import AsyncTerminalGymEnv, TerminalAction
-from Daddy.terminal.terminus_reply import parse_reply
+from Daddy.terminal.terminal_gym import AsyncTerminalGymEnv, StepResult, TerminalAction
+from Daddy.terminal.terminus_reply import TerminusReply, parse_reply
 
 Agent = Callable[[AsyncTerminalGymEnv, str], Awaitable[None]]
 """Plays an episode to its end, from its first observation."""
@@ -81,6 +81,18 @@ async def play_human(env: AsyncTerminalGymEnv, obs: str) -> None:
         print()
 
 
+async def type_reply(env: AsyncTerminalGymEnv, reply: TerminusReply) -> StepResult:
+    """Type a reply's commands, each to its end or time; return the last step."""
+    for command in reply.commands:
+        wait_s = max(command.duration_s, _LEAST_S)
+        result = await env.step(TerminalAction(command.keys, max_timeout_sec=wait_s))
+        if result.done:
+            return result
+    if reply.task_complete or not reply.commands:
+        return await env.step(TerminalAction(done=reply.task_complete))
+    return result
+
+
 def play_model(url: str, model: str, max_turns: int, key: str = "") -> Agent:
     """Return the agent of a server with OpenAI's interface.
 
@@ -102,16 +114,11 @@ def play_model(url: str, model: str, max_turns: int, key: str = "") -> Agent:
             except ValueError as error:
                 env.end_with_zero(f"the reply broke the format: {error}")
                 return
-            for command in reply.commands:
-                wait_s = max(command.duration_s, _LEAST_S)
-                result = await env.step(TerminalAction(command.keys, max_timeout_sec=wait_s))
-                if result.done:
-                    return
-                obs = result.obs
-            if reply.task_complete:
-                break
+            result = await type_reply(env, reply)
+            if result.done:
+                return
             messages.append({"role": "assistant", "content": text})
-            messages.append({"role": "user", "content": obs})
+            messages.append({"role": "user", "content": result.obs})
         await env.step(TerminalAction(done=True))
 
     return play

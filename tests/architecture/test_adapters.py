@@ -54,6 +54,9 @@ ADAPTERS = {
     "wandb": ["Daddy/search/wandb_runs.py"],
     "daytona": ["Daddy/sandbox/daytona_backend.py"],
     "harbor": ["Daddy/terminal/harbor_adapter.py"],
+    "tinker": ["Daddy/terminal/tinker_adapter.py"],
+    "tinker_cookbook": ["Daddy/terminal/tinker_adapter.py"],
+    "chz": ["Daddy/terminal/tinker_adapter.py"],
     "subprocess": ["Daddy/core/run_subprocess.py", "scripts/*.py"],
 }
 
