@@ -178,7 +178,7 @@ class SingleTaskGroup(EnvGroupBuilder):  # type: ignore[misc]
         settings = self._settings
         name, tokenizer = settings.model_name, get_tokenizer(settings.model_name)
         renderer = get_renderer(settings.renderer_name, tokenizer, model_name=name)
-        backend = await asyncio.to_thread(open_terminal_backend, settings.environment)
+        backend, _ = await asyncio.to_thread(open_terminal_backend, settings.environment)
         task, runs = read_task(Path(settings.task_dir)), Path(settings.runs_dir)
         sandboxes = TaskSandboxes(task, backend, runs / "layers", settings.image)
         made = [
