@@ -14,7 +14,6 @@ laptop_attachments         small files that laptops send or the run publishes (n
 unmerged_progress          book-keeping of one peer: its base, its offers and their outcomes
 evaluations                evidence on how versions play: evaluations, learners' episodes (no torch)
 play_regression            the newest version against the best one, beyond chance (pure)
-resume_unmerged_progress   weights to continue with after a restart
 weight_exchange            a job's WeightExchange
 friend_job_exchange        the WeightExchange of a friend's job in the owner's run
 friends                    entry: friends with accounts of their own: add, remove, trust, list

@@ -20,13 +20,18 @@ from Daddy.core.host_and_processes import host_name
 from Daddy.core.name_validation import WRITER, check_peer, new_token
 from Daddy.core.shared_types import Adoption, EventSink
 from Daddy.core.shared_weights_paths import SharedPaths
-from Daddy.weights.encoding.state_arithmetic import StateDict, copy_state, is_finite
-from Daddy.weights.encoding.state_codec import encode, schema_of
+from Daddy.weights.encoding.state_arithmetic import (
+    StateDict,
+    add_deltas,
+    copy_state,
+    difference,
+    is_finite,
+)
+from Daddy.weights.encoding.state_codec import decode, encode, schema_of
 from Daddy.weights.exchange_settings import ExchangeSettings
 from Daddy.weights.merge import contributions
 from Daddy.weights.merge.merger import Merger
 from Daddy.weights.merge.slot_fencing import Fence, make_fence
-from Daddy.weights.resume_unmerged_progress import ancestry, resume_from_checkpoint
 from Daddy.weights.store import heartbeats
 from Daddy.weights.store.crash_safe_files import Hook, no_hook
 from Daddy.weights.store.heartbeats import Heartbeat
@@ -36,6 +41,7 @@ from Daddy.weights.store.weight_records import Contribution, RunCard, Version
 from Daddy.weights.store.weight_store import Store
 from Daddy.weights.unmerged_progress import (
     BaseVersion,
+    Key,
     PeerProgress,
     ProgressNote,
     find_outcome,
@@ -44,6 +50,9 @@ from Daddy.weights.unmerged_progress import (
 
 CHECK_S = 10.0
 """Seconds between two checks of other accounts' folders for faults."""
+ANCESTORS = 16
+"""Older processes of a peer that are remembered: no older one has offers pending."""
+OFFERED_ALREADY = "progress after the checkpoint was offered already"
 
 
 class SharedExchange:
@@ -105,13 +114,13 @@ class SharedExchange:
         self._start_fence(note)
         since_version = record.version if note is None else note.version
         offered = contributions.steps_offered_by(self._store, self._peer, since_version)
-        progress.before = ancestry(note, offered)
+        progress.before = _ancestry(note, offered)
         progress.count_steps(env_steps, optimizer_steps)
         self._beat()
         heartbeats.write_stamp(self._store)
         self._repair_heads(record, base.weights)
         if note is not None:
-            return resume_from_checkpoint(
+            return _resume_from_checkpoint(
                 self._store,
                 progress,
                 record,
@@ -371,3 +380,80 @@ class SharedExchange:
             self._events.write(event, self.fleet_steps(), data)
         except (OSError, DaddyError, ValueError):  # a full disk must not stop training
             return
+
+
+def _resume_from_checkpoint(
+    store: Store, progress: PeerProgress, newest: Version, own: StateDict, note: ProgressNote,
+    offered: Mapping[Key, int], peer: str, max_staleness: int,
+) -> Adoption:  # fmt: skip
+    """Return the checkpoint's weights (``own``) rebased on ``newest``, or those of ``newest``.
+
+    Progress after the last contribution exists only in the checkpoint. It is kept, unless the
+    process that wrote the checkpoint offered it later, or the checkpoint's base is too old.
+    ``progress`` has the base ``newest`` and the checkpoint's totals, and gets the anchor, pending
+    offers and, unless progress is dropped, the totals of ``note``. ``offered``: new steps that any
+    process of the peer offered since the checkpoint: steps played again are not counted twice.
+    """
+    if note.env_steps > progress.env_steps:  # a caller without totals
+        progress.count_steps(note.env_steps, note.optimizer_steps)
+    contained = note.known
+    later = {key: steps for key, steps in offered.items() if key[1] > contained.get(key[0], 0)}
+    progress.counted_steps = note.counted_steps + sum(later.values())
+    try:
+        _check_checkpoint(store, newest, note, peer, max_staleness)
+        if later:
+            raise WeightsError(OFFERED_ALREADY)
+        base = store.version(note.version)
+        old = decode(store.read_blob(base.state), base.schema)
+        deltas = {k: decode(store.read_blob(sha), base.schema) for k, sha in note.pending.items()}
+        rest = [decode(store.read_blob(note.held_back), base.schema)] if note.held_back else []
+    except WeightsError as error:
+        reason = f"took v{newest.version}: {error.message}"
+        return Adoption(newest.version, copy_state(progress.base.weights), reason)
+    if note.env_steps >= 0:
+        progress.env_steps, progress.optimizer_steps = note.env_steps, note.optimizer_steps
+    progress.inherited = {
+        (incarnation, number): sha
+        for (incarnation, number), sha in note.pending.items()
+        if number > newest.judged(f"{peer}/{incarnation}")
+    }
+    waiting = [deltas[key] for key in progress.inherited]
+    # Offers of absolute weights: the last since the rebase contains those before it.
+    last = deltas.get((note.incarnation, note.contained))
+    summed = [*deltas.values(), *rest] if not progress.absolute else [last] if last else rest
+    anchor = add_deltas(old, *summed)
+    if newest.version == note.version and len(waiting) == len(deltas) and not rest:
+        progress.anchor = anchor
+        return Adoption(newest.version, own, f"resumed on v{newest.version}")
+    since = difference(own, anchor)
+    progress.anchor = add_deltas(progress.base.weights, *([] if progress.absolute else waiting))
+    reason = f"resumed from v{note.version}, rebased on v{newest.version}"
+    return Adoption(newest.version, add_deltas(progress.anchor, since), reason)
+
+
+def _check_checkpoint(
+    store: Store, newest: Version, note: ProgressNote, peer: str, max_staleness: int
+) -> None:
+    """Raise WeightsError with the reason to drop the checkpoint's progress, if there is one."""
+    if note.run_id != newest.run_id:
+        raise WeightsError("the checkpoint belongs to another run")
+    if newest.version < note.version:
+        raise WeightsError(f"the checkpoint's base v{note.version} is gone")
+    if (lag := newest.version - note.version) > max_staleness:
+        raise WeightsError(f"the checkpoint's base is {lag} versions old")
+    outcome = find_outcome(store, peer, note.incarnation, note.version, newest)
+    for number in note.blobs:
+        if outcome.refused.get(number, ("",))[0] == "reverted":
+            raise WeightsError(f"contribution {number} was reverted")
+    if outcome.base_reverted:
+        raise WeightsError(outcome.base_reverted)
+    if outcome.judged > note.sequence:
+        raise WeightsError(OFFERED_ALREADY)
+
+
+def _ancestry(note: ProgressNote | None, offered: Mapping[Key, int]) -> dict[str, int]:
+    """Return by process of the peer the last sequence that its progress contains now."""
+    contained = {} if note is None else note.known
+    for incarnation, number in sorted(offered):
+        contained[incarnation] = max(number, contained.get(incarnation, 0))
+    return dict(list(contained.items())[-ANCESTORS:])

@@ -33,7 +33,7 @@ _HELP = {
     "ensure": "start a controller if the run needs one and none is alive (for cron)",
     "clean": "list files that nothing needs any more; --yes removes them",
 }
-_MODULES = {"attach": "logs", "once": "ensure", "restart": "one_slot"}
+_MODULES = {"attach": "logs", "once": "ensure", "restart": "stop"}
 """Command → module, where the module has another name."""
 _OF_RELEASE = ("status", "stop", "logs", "attach", "ensure")
 """Commands that the run's own release can carry out."""
