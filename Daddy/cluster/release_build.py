@@ -11,17 +11,15 @@ import importlib.util
 import os
 import platform
 import py_compile
-import shutil
 import sys
 import tempfile
-import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from Daddy.cluster.release_node_copy import pack_bundle
-from Daddy.core.atomic_files import canonical_json, sha256_hex, write_atomic, write_new
+from Daddy.core.atomic_files import canonical_json, new_folder, sha256_hex, write_atomic, write_new
 from Daddy.core.errors import DaddyError
 from Daddy.core.load_config import CHECKOUT, config_to_json, load_release_config
 from Daddy.core.run_paths import ReleasePaths, RunPaths
@@ -93,28 +91,22 @@ def _build(
     surroundings: Mapping[str, Any],
 ) -> None:
     """Write a temporary folder and rename it, so that a release is never incomplete."""
-    temp = path.with_name(f".tmp-{uuid.uuid4().hex}")
-    for name, data in sources.items():
-        runs = os.access(checkout / name, os.X_OK)
-        write_new(temp / name, data, 0o555 if runs else 0o444)
-    bundle = pack_bundle({**sources, **_compiled(temp, sources), "config.json": content})
-    within = ReleasePaths(temp)
-    write_atomic(within.parcel, bundle, 0o444)
-    write_atomic(within.config, content, 0o444)
-    record = {
-        "v": VERSION,
-        "release": path.name,
-        **_commit(checkout),
-        "environment": dict(surroundings),
-        "parcel_sha256": sha256_hex(bundle),
-    }
-    write_atomic(within.stamp, canonical_json(record), 0o444)
-    try:
-        temp.rename(path)
-    except OSError:  # another host built the same bytes first
-        shutil.rmtree(temp, ignore_errors=True)
-        if not path.is_dir():
-            raise
+    with new_folder(path) as temp:
+        for name, data in sources.items():
+            runs = os.access(checkout / name, os.X_OK)
+            write_new(temp / name, data, 0o555 if runs else 0o444)
+        bundle = pack_bundle({**sources, **_compiled(temp, sources), "config.json": content})
+        within = ReleasePaths(temp)
+        write_atomic(within.parcel, bundle, 0o444)
+        write_atomic(within.config, content, 0o444)
+        record = {
+            "v": VERSION,
+            "release": path.name,
+            **_commit(checkout),
+            "environment": dict(surroundings),
+            "parcel_sha256": sha256_hex(bundle),
+        }
+        write_atomic(within.stamp, canonical_json(record), 0o444)
 
 
 def _compiled(folder: Path, sources: Mapping[str, bytes]) -> dict[str, bytes]:

@@ -11,6 +11,7 @@ import errno
 import hashlib
 import json
 import os
+import shutil
 import stat
 import uuid
 from collections.abc import Iterator, Mapping
@@ -89,6 +90,23 @@ def overwrite(path: Path, data: bytes) -> None:
             os.pwrite(descriptor, data.ljust(os.fstat(descriptor).st_size), 0)
     finally:
         os.close(descriptor)
+
+
+@contextlib.contextmanager
+def new_folder(folder: Path) -> Iterator[Path]:
+    """Yield the path of a folder to make, which gets the name ``folder`` once it is complete.
+
+    If another process was first, its folder stays.
+    """
+    temp = folder.with_name(f".tmp-{uuid.uuid4().hex}")
+    try:
+        yield temp
+        temp.rename(folder)
+    except OSError:
+        if not folder.is_dir():
+            raise
+    finally:
+        shutil.rmtree(temp, ignore_errors=True)
 
 
 def find_full_disk(folder: Path, size: int = 4096) -> str:

