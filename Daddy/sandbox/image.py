@@ -20,6 +20,7 @@ from pathlib import Path
 
 from Daddy.core.atomic_files import write_new
 from Daddy.core.errors import ConfigError, DaddyError, FileError, NetworkError
+from Daddy.core.file_lock import try_lock
 from Daddy.core.humanize import printable_line
 from Daddy.core.name_validation import new_token
 from Daddy.core.run_subprocess import run_command, spawn_child
@@ -211,9 +212,7 @@ def _locked(folder: Path, say: Say) -> Iterator[None]:
     """Hold the lock of the image folder, and remove what a killed process left there."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not try_lock(file):
             say(f"waiting for another process that makes an image in {folder}")
             fcntl.flock(file, fcntl.LOCK_EX)
         for left in folder.glob(".making-*"):

@@ -7,7 +7,6 @@ end SIGTERM to all of the job's processes and, some seconds later, SIGKILL.
 """
 
 import contextlib
-import fcntl
 import os
 import signal
 import sys
@@ -27,6 +26,7 @@ from Daddy.cluster.orchestrator.local_queue_files import (
 )
 from Daddy.core.arguments import ArgumentParser
 from Daddy.core.clock import Clock, SystemClock
+from Daddy.core.file_lock import try_lock
 from Daddy.core.host_and_processes import ProcessId, current_process, identify_process
 from Daddy.core.job_environment import JOB_END_TIME, JOB_ID
 from Daddy.core.run_subprocess import Child, spawn_child
@@ -85,8 +85,10 @@ class LocalJob:
         queue, place = self._files.folder.parent, None
         while place is None:
             self._raise_if_cancelled()
-            with _locked(turn_lock(queue)) as locked:
-                if locked and not is_job_ahead(queue, self._files.job_id, self._clock.now()):
+            with turn_lock(queue).open("ab") as turn:
+                if try_lock(turn) and not is_job_ahead(
+                    queue, self._files.job_id, self._clock.now()
+                ):
                     place = self._take_place(queue)
             if place is None:
                 self._wait()
@@ -108,9 +110,10 @@ class LocalJob:
         """Lock the first free place and return its descriptor; None once the job is held."""
         while not is_held(self._files):
             for number in range(int(self._spec["cap"])):
-                descriptor = _try_lock(place_lock(queue, number))
-                if descriptor is not None:
+                descriptor = os.open(place_lock(queue, number), os.O_RDWR | os.O_CREAT, 0o644)
+                if try_lock(descriptor):
                     return descriptor
+                os.close(descriptor)
             self._wait()
         return None
 
@@ -172,30 +175,6 @@ def _environment(spec: Mapping[str, Any]) -> dict[str, str]:
     if spec["visible_gpus"] is not None:
         env["CUDA_VISIBLE_DEVICES"] = spec["visible_gpus"]
     return {**env, **spec["environment"]}
-
-
-@contextlib.contextmanager
-def _locked(path: Path) -> Iterator[bool]:
-    """Try to lock a file; yield True if it was free. Never wait, so that a cancel is noticed."""
-    descriptor = _try_lock(path)
-    try:
-        yield descriptor is not None
-    finally:
-        if descriptor is not None:
-            os.close(descriptor)
-
-
-def _try_lock(path: Path) -> int | None:
-    """Lock a file and return its descriptor; None if it is locked. OSError if locks fail."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(descriptor)
-        if isinstance(error, BlockingIOError):
-            return None
-        raise
-    return descriptor
 
 
 def main(argv: list[str]) -> int:
