@@ -12,6 +12,7 @@ import shlex
 import shutil
 import tarfile
 import tempfile
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -170,7 +171,8 @@ class BubblewrapEnvironment(BaseEnvironment):  # type: ignore[misc]
                 await self._do(f"tar cf {inside} -C {shlex.quote(source_dir)} .")
                 await self._get(inside, packed)
                 await self._do(f"rm -f {inside}")
-                shutil.unpack_archive(packed, target_dir, "tar", filter=_keep_safe)
+                most = self._sandboxes.limits(0).scratch_files
+                shutil.unpack_archive(packed, target_dir, "tar", filter=_make_filter(most))
 
     async def _renew(self) -> None:
         """Go on in a new sandbox, with what was changed in this one but the verifier's folders."""
@@ -221,8 +223,16 @@ def _make_result(outcome: Outcome) -> ExecResult:
     )
 
 
-def _keep_safe(member: tarfile.TarInfo, path: str) -> Any:
-    try:
-        return transfer_tar_filter(member, path)
-    except tarfile.FilterError:
-        return None
+def _make_filter(most: int) -> Callable[[tarfile.TarInfo, str], Any]:
+    """Return a filter that leaves out what would lead outside. CopyFailedError after `most`."""
+    left = iter(range(most))
+
+    def keep(member: tarfile.TarInfo, path: str) -> Any:
+        if next(left, None) is None:
+            raise CopyFailedError(f"there are more than {most} files", "leave fewer")
+        try:
+            return transfer_tar_filter(member, path)
+        except tarfile.FilterError:
+            return None
+
+    return keep
