@@ -309,6 +309,9 @@ def _complete(root: Path) -> None:
     for name in ("passwd", "group"):
         shutil.copy(root / f"usr/share/base-passwd/{name}.master", root / "etc" / name)
     (root / "usr/bin/awk").symlink_to("mawk")
+    if certificates := sorted((root / "usr/share/ca-certificates").rglob("*.crt")):  # pip reads them
+        bundle = root / "etc/ssl/certs/ca-certificates.crt"
+        bundle.write_bytes(b"".join(path.read_bytes() for path in certificates))
     for folder, _, names in os.walk(root):
         for path in (Path(folder, name) for name in names):
             mode = path.lstat().st_mode

@@ -101,8 +101,10 @@ class BubblewrapEnvironment(BaseEnvironment):  # type: ignore[misc]
     async def start(self, force_build: bool) -> None:
         """Make the sandbox that the agent finds; of trials of one task only one builds."""
         async with self._building:
-            await self._sandboxes.build(force=force_build)
-        self._sandbox = await self._sandboxes.open()
+            archive = await self._sandboxes.build(force=force_build)
+        self._sandbox = await self._sandboxes.open_with(archive)
+        if not self._enable_environment_dir_upload:  # an image of a verifier, with its tests
+            await self._sandbox.restore_changes(archive, (_TESTS.strip("/"),))
         await self.ensure_dirs(self._mount_targets(writable_only=True))
         await self._upload_environment_dir_after_start()
 

@@ -167,7 +167,7 @@ class TaskSandboxes:
             await sandbox.close()
 
     async def _do_step(self, sandbox: RunnerSandbox, step: BuildStep) -> None:
-        where = f"environment/Dockerfile of {self.task.name}, line {step.line}"
+        where = f"{self.task.context.name}/Dockerfile of {self.task.name}, line {step.line}"
         if step.kind == "copy":
             await self._copy(sandbox, step, where)
             return
