@@ -6,6 +6,9 @@
 4. ``publish`` and ``adopt`` merge all jobs' deltas into the next version, if a merge is due.
 5. ``adopt`` makes the newest version the base, and adds own progress that it does not contain.
 
+Progress after the last contribution exists only in the checkpoint. A resumed job keeps it, unless
+the process that wrote the checkpoint offered it later, or the checkpoint's base is too old.
+
 When the shared folder cannot be read or written, training goes on: the error is reported as an
 event, and the next call tries again. Only ``join_fleet`` may raise, because without a common first
 version there is nothing to share.
@@ -388,8 +391,6 @@ def _resume_from_checkpoint(
 ) -> Adoption:  # fmt: skip
     """Return the checkpoint's weights (``own``) rebased on ``newest``, or those of ``newest``.
 
-    Progress after the last contribution exists only in the checkpoint. It is kept, unless the
-    process that wrote the checkpoint offered it later, or the checkpoint's base is too old.
     ``progress`` has the base ``newest`` and the checkpoint's totals, and gets the anchor, pending
     offers and, unless progress is dropped, the totals of ``note``. ``offered``: new steps that any
     process of the peer offered since the checkpoint: steps played again are not counted twice.
