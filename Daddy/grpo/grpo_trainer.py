@@ -116,10 +116,18 @@ class GrpoLearner:
     def train(self, checkpoint: Path | None = None) -> None:
         """Train to the last step or to a reason to stop, on from a checkpoint of this run.
 
-        Raises SandboxError, FileError, and what the reward raises.
+        Raises SandboxError, FileError, also for a checkpoint that holds more than tensors, and what
+        the reward raises.
         """
         with naming_full_disk(self._training.output):
-            self._trainer.train(resume_from_checkpoint=checkpoint and str(checkpoint))
+            try:
+                self._trainer.train(resume_from_checkpoint=checkpoint and str(checkpoint))
+            except Exception as error:
+                if type(error).__name__ != "UnpicklingError":
+                    raise
+                raise FileError(  # torch's own text tells how to unpickle it all the same
+                    f"{checkpoint} is damaged, or holds more than tensors", "begin a new run"
+                ) from error
 
     def save(self, folder: Path) -> None:
         """Write model and tokenizer as a folder that Transformers loads. Raises FileError."""

@@ -175,3 +175,28 @@ def test_a_saved_model_loads_offline_and_completes_as_before(
     taught.learner.save(tmp_path / "model")
     again = Lesson(tmp_path / "model", tmp_path / "again", loop)
     assert again.learner.complete(PROMPTS["two"]) == taught.learner.complete(PROMPTS["two"])
+
+
+class _Planted:
+    """An object whose unpickling makes a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (self.path,)
+
+
+@pytest.mark.parametrize("name", ["optimizer.pt", "scheduler.pt", "rng_state.pth"])
+def test_an_object_in_a_checkpoint_is_not_unpickled(lesson: Any, tmp_path: Path, name: str) -> None:
+    from Daddy.grpo.grpo_trainer import find_checkpoint
+
+    taught = lesson(max_steps=2)
+    taught.stop = "signal SIGINT"
+    taught.learner.train()
+    checkpoint = find_checkpoint(tmp_path / "run0")
+    assert checkpoint
+    torch.save({"state": _Planted(tmp_path / "made")}, checkpoint / name)
+    with pytest.raises(FileError, match="checkpoint-1 is damaged, or holds more than tensors"):
+        lesson(max_steps=2).learner.train(checkpoint)
+    assert not (tmp_path / "made").exists()
