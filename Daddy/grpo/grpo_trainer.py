@@ -100,9 +100,8 @@ class GrpoLearner:
                 f"the model {training.model} cannot be loaded", model_remedy(training.model)
             ) from error
         count = settings.per_device_train_batch_size * settings.gradient_accumulation_steps
-        rows = [prompt._asdict() for prompt in training.prompts]
         groups = max(1, count // settings.num_generations) * settings.max_steps
-        dataset = [{"prompt": row["text"], "task": row["task"]} for row in rows]
+        dataset = [{"prompt": prompt.text, "task": prompt.task} for prompt in training.prompts]
         self._trainer = DroppingTrainer(
             model=training.model,
             reward_funcs=self.reward_func,
