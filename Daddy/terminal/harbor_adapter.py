@@ -40,6 +40,8 @@ _LONGEST_S = 6 * 3600.0
 _OUTPUT_BYTES = 4 * MIB
 _KEYS = ("build_timeout_sec", "docker_image", "workdir")
 _SIGNAL = 128
+_SHELL: Final = ("sh", "-c", 'cd "$0" 2>/dev/null || $2; exec bash -c "$1"')
+"""Runs a line in the task's folder, if the agent left one, or in the one that is asked for."""
 
 
 class _Options(EnvironmentOptions):  # type: ignore[misc]
@@ -126,8 +128,8 @@ class BubblewrapEnvironment(BaseEnvironment):  # type: ignore[misc]
         if (user := self._resolve_user(user)) not in (None, 0, "0", "root"):
             raise ConfigError(f"there is no user {user!r}", "commands run as root: name no other")
         variables = self._merge_env(env) or {}
-        given = self._sandboxes.command("bash", "-c", command, env=variables)
-        given = replace(given, folder=cwd or self._folder)
+        argv = (*_SHELL, cwd or self._folder, command, "exit 1" if cwd else "true")
+        given = self._sandboxes.command(*argv, env=variables)
         limits = self._sandboxes.limits(timeout_sec or _LONGEST_S, self._more_mb)
         limits = replace(limits, output_bytes=_OUTPUT_BYTES)
         async with self._turn:
@@ -144,7 +146,10 @@ class BubblewrapEnvironment(BaseEnvironment):  # type: ignore[misc]
 
     async def upload_file(self, source_path: Path | str, target_path: str) -> None:
         """Copy a file of the host."""
-        await self._put(Path(source_path), target_path)
+        try:
+            await self._put(Path(source_path), target_path)
+        except CopyFailedError:  # a folder is there
+            await self._put(Path(source_path), f"{target_path}/{Path(source_path).name}")
 
     async def upload_dir(self, source_dir: Path | str, target_dir: str) -> None:
         """Copy a folder of the host; ``/tests`` into a sandbox in which the agent never ran."""
