@@ -63,7 +63,7 @@ class HarborTerminalTinkerEnv(Env):  # type: ignore[misc]
     ) -> tuple[ModelInput, StopCondition] | InitialObservationOverflow:
         """Begin the episode; return the chat with the task, and the ends of a reply."""
         obs, _ = await self._terminal.reset()
-        self._chat = [_message("system", FORMAT), _message("user", obs)]
+        self._chat = [{"role": "system", "content": FORMAT}, {"role": "user", "content": obs}]
         prompt = await self._render()
         if prompt.length <= self._max_tokens:
             return prompt, self._renderer.get_stop_sequences()
@@ -89,7 +89,7 @@ class HarborTerminalTinkerEnv(Env):  # type: ignore[misc]
         metrics |= {"json_ok": 1.0, "num_commands": len(reply.commands)}
         result = await type_reply(self._terminal, reply)
         reason = StopReason.COMPLETED if reply.task_complete else StopReason.TOOL_STOPPED
-        self._chat += [message, _message("user", result.obs)]
+        self._chat += [message, {"role": "user", "content": result.obs}]
         if not result.done:
             prompt = await self._render()
             if prompt.length <= self._max_tokens:
@@ -116,10 +116,6 @@ class HarborTerminalTinkerEnv(Env):  # type: ignore[misc]
 
     def _logs(self) -> dict[str, str | int | float]:
         return {"reason": self._terminal.reason}
-
-
-def _message(role: str, content: str) -> Message:
-    return Message(role=role, content=content)
 
 
 def _stopped(reason: StopReason) -> Metrics:
@@ -194,6 +190,3 @@ class SingleTaskGroup(EnvGroupBuilder):  # type: ignore[misc]
         """Close all that were made."""
         while self._made:
             await self._made.pop().close()
-
-    def logging_tags(self) -> list[str]:
-        return ["terminal", Path(self._settings.task_dir).name]

@@ -123,7 +123,6 @@ def test_a_group_is_played_and_graded_by_the_cookbooks_loop(
     batches, evaluation = run(settings())
     assert (len(batches), len(batches.get_batch(0)), len(evaluation)) == (25, 3, 1)
     group = pickle.loads(pickle.dumps(batches.get_batch(0)[0]))
-    assert group.logging_tags() == ["terminal", "count_lines"]
     policy = Scripted(model, texts(*SOLVED), ["{} is no reply" + END])
     played = run(do_group_rollout(group, policy))
     rewards = dict(zip(played.get_total_rewards(), played.trajectories_G, strict=True))
