@@ -148,7 +148,13 @@ def _mount_overlay(folder: str, root: str, number: int) -> None:
     os.mkdir(work)  # noqa: PTH102
     _own(folder, upper, _COPIED_DEPTH, files=folder != "/usr")
     options = f"lowerdir={folder},upperdir={upper},workdir={work},userxattr"
-    kernel.mount("overlay", root + folder, "overlay", _SAFE, options)
+    try:
+        kernel.mount("overlay", root + folder, "overlay", _SAFE, options)
+    except OSError as error:
+        raise OSError(
+            f"no overlay over the image's {folder} ({error.strerror}): a root that can be written "
+            "to needs Linux 5.11, and an image that does not lie on two overlays itself"
+        ) from error
 
 
 def _own(lower: str, upper: str, depth: int, *, files: bool) -> None:
