@@ -29,7 +29,7 @@ SHELL = (
 REFUSING = (".ci/run", "launchd/install.sh", "launchd/uninstall.sh", "scripts/check",
             "scripts/install")  # fmt: skip
 MODULES = ("benches", "cartridge", "demonstration", "fanout_picture", "page", "readme_picture",
-           "reference", "soaks")  # fmt: skip
+           "reference", "soaks", "terminal_film")  # fmt: skip
 TESTBED = ("down", "install", "status", "up")
 
 
