@@ -6,20 +6,23 @@ their memory, and no command has any. As root each sandbox runs as a user id of 
 """
 
 import asyncio
+import contextlib
 import os
 import platform
 import py_compile
 import re
+import shlex
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from Daddy.core.errors import SandboxError
+from Daddy.core.errors import FileError, SandboxError
+from Daddy.core.humanize import printable_line
 from Daddy.core.run_subprocess import run_command
 from Daddy.sandbox.image import Image, load_image
 from Daddy.sandbox.runner_client import (
@@ -30,7 +33,7 @@ from Daddy.sandbox.runner_client import (
     runner_argv,
     start_runner,
 )
-from Daddy.sandbox.sandbox_interfaces import Command, Isolation, SandboxSpec
+from Daddy.sandbox.sandbox_interfaces import MIB, Command, Isolation, SandboxSpec
 from Daddy.sandbox.unprivileged_user import release_user, reserve_user
 
 _CAPABILITIES = ("CAP_SYS_ADMIN", "CAP_SETPCAP", "CAP_SYS_PTRACE")
@@ -45,6 +48,10 @@ _COUNTS_IN_NAMESPACE = (5, 14)
 """First Linux that counts a user's processes in a user namespace apart from all others."""
 _INSTALL = "install bubblewrap (sudo apt install bubblewrap), or see python -m Daddy.sandbox probe"
 _CHILD_S = 60.0
+_SBIN = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
+_MKFS = shlex.split("mkfs.ext4 -q -F -m 0 -N 100000 -O ^has_journal -E nodiscard")
+_MOUNTED = "/sys"
+"""Folder that each Linux has, that its user may enter, and that bubblewrap does not need."""
 
 
 def bubblewrap_argv(
@@ -70,6 +77,7 @@ def bubblewrap_argv(
         argv += ["--symlink", content, path]
     for folder in spec.read_only:
         argv += ["--ro-bind", str(folder), str(folder)]
+    argv += ["--bind", _MOUNTED, "/run/store"] if spec.disk else []
     argv += ["--proc", "/proc", "--dev", "/dev", "--dir", "/tmp", "--dir", FILES]  # noqa: S108
     for target, descriptor in files.items():
         argv += ["--file", str(descriptor), target]
@@ -153,9 +161,11 @@ class BubblewrapBackend:
         files = {path: _memory_file(content) for path, content in _runner_files().items()}
         try:
             argv = bubblewrap_argv(spec, image, files, self._program, version)
-            options, on_close = _become_nobody()
-            options["pass_fds"] = tuple(files.values())
-            return await start_runner([*argv, *inside], mode, on_close, **options)
+            with _mounted_disk(spec) as mount:
+                options, on_close = _become_nobody()
+                options["pass_fds"] = tuple(files.values())
+                start = [*mount, *(_set_user(options) if mount else ()), *argv]
+                return await start_runner([*start, *inside], mode, on_close, **options)
         finally:
             for descriptor in files.values():
                 os.close(descriptor)
@@ -196,6 +206,44 @@ def _become_nobody() -> tuple[dict[str, Any], Callable[[], None]]:
     user = reserve_user()
     options: dict[str, Any] = {"user": user, "group": user, "extra_groups": ()}
     return options, partial(release_user, user)
+
+
+def can_use_disk() -> bool:
+    """Tell that `SandboxSpec.disk` works: for root, where loop devices can be made."""
+    loops = os.geteuid() == 0 and os.access("/dev/loop-control", os.W_OK)
+    return loops and shutil.which(_MKFS[0], path=_SBIN) is not None
+
+
+@contextlib.contextmanager
+def _mounted_disk(spec: SandboxSpec) -> Iterator[list[str]]:
+    """Give the start of a command line that mounts a file system of its own at `_MOUNTED`.
+
+    The file under it has no name, all its blocks are reserved, and no other process sees the mount:
+    both end with the sandbox, also if it is killed. FileError if there is not enough room.
+    """
+    if spec.disk is None:
+        yield []
+        return
+    spec.disk.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryFile(dir=spec.disk) as image:
+        path = f"/proc/{os.getpid()}/fd/{image.fileno()}"
+        try:
+            os.posix_fallocate(image.fileno(), 0, spec.disk_mb * MIB)
+        except OSError as error:
+            message = f"{spec.disk} has no room for {spec.disk_mb} MB: {error.strerror}"
+            raise FileError(message, "free disk space, or lower storage_mb of the task") from error
+        program = shutil.which(_MKFS[0], path=_SBIN) or _MKFS[0]
+        done = run_command([program, *_MKFS[1:], path], _CHILD_S)
+        if done.returncode:
+            raise SandboxError(f"no sandbox was made: {printable_line(done.stderr)}", _INSTALL)
+        mount = f'mount -o loop,nosuid,nodev {path} "$0" && chmod 1777 "$0" && exec "$@"'
+        yield ["unshare", "--mount", "--propagation=private", "sh", "-c", mount, _MOUNTED]
+
+
+def _set_user(options: dict[str, Any]) -> list[str]:
+    """Return the part of a command line that does what `options` ask of Popen, and remove them."""
+    user, _, _ = (options.pop(name) for name in ("user", "group", "extra_groups"))
+    return ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", "--"]
 
 
 def _must_count() -> bool:

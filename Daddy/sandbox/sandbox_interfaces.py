@@ -109,7 +109,8 @@ class SandboxSpec:
     process was stopped or killed.
 
     With `writable_root` commands of a persistent sandbox are user 0 inside, and may write to the
-    image's folders, into their scratch. Only bubblewrap makes such a sandbox.
+    image's folders, into their scratch. Only bubblewrap makes such a sandbox. As root, `disk_mb` of
+    scratch can lie in the folder `disk` of the host instead of in memory.
     """
 
     image: str = "host"
@@ -117,6 +118,8 @@ class SandboxSpec:
     writable_root: bool = False
     read_only: tuple[Path, ...] = ()
     lifetime_s: float = 3600.0
+    disk: Path | None = None
+    disk_mb: int = 0
 
 
 class CreationRefusedError(SandboxError):

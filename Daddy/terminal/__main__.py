@@ -54,6 +54,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     print(shown)
     sandboxes = TaskSandboxes(task, backend, args.runs_dir / "layers", args.image)
     print(f"task {task.name}: image {sandboxes.image}", flush=True)
+    if task.asks_for_disk and not sandboxes.disk_mb:
+        print(f"all that is written counts as memory: {sandboxes.limits(0).scratch_mb} MB at most")
     if task.in_place:
         print("graded in place, as its task.toml asks: an agent can forge the reward")
     if task.allows_network:

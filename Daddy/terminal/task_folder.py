@@ -131,6 +131,12 @@ class TerminalTask:
     def in_place(self) -> bool:
         return self.settings.verifier.environment_mode == "shared"
 
+    @property
+    def asks_for_disk(self) -> bool:
+        """Tell that its file states more storage than memory."""
+        asked = self.settings.environment
+        return "storage_mb" in asked.model_fields_set and asked.storage_mb > asked.memory_mb
+
 
 def read_task(folder: Path) -> TerminalTask:
     """Read and check a task folder. Raises ConfigError that names file, key and value."""

@@ -10,6 +10,7 @@ import platform
 import sys
 import tempfile
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -19,7 +20,7 @@ from Daddy.core.humanize import printable_line
 from Daddy.core.name_validation import new_token
 from Daddy.core.run_subprocess import run_command
 from Daddy.sandbox.backend_facts import open_chosen_backend
-from Daddy.sandbox.bubblewrap import BubblewrapBackend
+from Daddy.sandbox.bubblewrap import BubblewrapBackend, can_use_disk
 from Daddy.sandbox.runner_client import RunnerSandbox
 from Daddy.sandbox.sandbox_interfaces import MIB, Command, Limits, Outcome, SandboxSpec
 from Daddy.terminal.dockerfile import BuildStep
@@ -86,13 +87,20 @@ class TaskSandboxes:
         """The level to which its sandboxes are confined."""
         return self._backend.isolation().level
 
+    @property
+    def disk_mb(self) -> int:
+        """Megabytes of disk for all that is written; with 0 it counts as memory."""
+        asks = self.task.asks_for_disk and can_use_disk()
+        return self.task.settings.environment.storage_mb if asks else 0
+
     def limits(self, time_s: float, more_mb: int = 0) -> Limits:
         """Return the limits of a command: the task's memory and storage."""
         asked = self.task.settings.environment
+        scratch_mb = self.disk_mb or min(asked.storage_mb, asked.memory_mb)
         return Limits(
             time_s=time_s,
             memory_mb=asked.memory_mb + more_mb,
-            scratch_mb=min(asked.storage_mb, asked.memory_mb) + more_mb,
+            scratch_mb=scratch_mb + more_mb,
             scratch_files=100_000,
             processes=512,
             open_files=1024,
@@ -124,6 +132,8 @@ class TaskSandboxes:
         """
         more_mb = VERIFIER_MB if verifies else 0
         spec = SandboxSpec(self.image, persistent=True, writable_root=True, lifetime_s=_LIFETIME_S)
+        if self.disk_mb:
+            spec = replace(spec, disk=self._layers / "disk", disk_mb=self.disk_mb + more_mb)
         sandbox = await self._backend.create(spec)
         try:
             prepare = Command(("sh", "-c", _PREPARE, self.task.recipe.folder), env=ENVIRONMENT)

@@ -18,6 +18,8 @@ from . import kernel
 FILES = "/files"
 """Folder of files that the host puts into a fresh sandbox; commands see it read-only."""
 
+STORE = "/run/store"
+"""Folder of a file system that the host may have made for the changes of a writable root."""
 LAYERS = ("root", "shm", "upper", "work")
 """Folders of a writable root's tmpfs: the root folder, /dev/shm, and of each overlay a folder
 by its number, below ``upper``, with the changes, and below ``work``."""
@@ -104,13 +106,17 @@ def mount_processes(*, hide: bool = False, root: str = "") -> None:
 
 
 def enter_writable_root(shown: list[str], overlaid: list[str], megabytes: int, files: int) -> int:
-    """Change to a root that can be written to; return a descriptor of its tmpfs.
+    """Change to a root that can be written to; return a descriptor of its tmpfs, or of STORE.
 
     It has the links of the root before, what is mounted at the paths `shown`, and the image's
     folders `overlaid`, whose changes are kept apart.
     """
-    options = _scratch_options(megabytes, files)
-    kernel.mount("tmpfs", "/tmp", "tmpfs", _SAFE, f"{options},mode=0755")  # noqa: S108
+    if os.path.isdir(STORE):  # noqa: PTH112
+        kernel.mount(STORE, "/tmp", flags=kernel.BIND)  # noqa: S108
+        kernel.mount("none", "/tmp", flags=kernel.REMOUNT | kernel.BIND | _SAFE)  # noqa: S108
+    else:
+        options = f"{_scratch_options(megabytes, files)},mode=0755"
+        kernel.mount("tmpfs", "/tmp", "tmpfs", _SAFE, options)  # noqa: S108
     store = os.open("/tmp", os.O_RDONLY | os.O_DIRECTORY)  # noqa: S108
     for name in LAYERS:
         os.mkdir(f"/tmp/{name}", 0o755)  # noqa: PTH102, S108

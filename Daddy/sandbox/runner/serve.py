@@ -47,6 +47,7 @@ class Runner:
     ) -> None:
         self._mode, self._folder = settings["mode"], folder
         self._shown, self._overlaid = settings["shown"], settings["overlaid"]
+        self._on_disk = settings.get("on_disk", False)
         self._count_processes = settings["count_processes"]
         self._confines = self._mode != "plain"
         self._filter = program
@@ -155,7 +156,7 @@ class Runner:
         fresh: bool = False,
         send_input: Callable[[], None] | None = None,
     ) -> dict[str, Any]:
-        if self._mode == "persistent":
+        if self._mode == "persistent" and not self._on_disk:
             with contextlib.suppress(OSError):  # more than that is in use
                 namespaces.resize_scratch(self._limits["scratch_mb"], self._limits["scratch_files"])
         run = CommandRun(self._channel, self._wake, self._limits, fresh=fresh, lines=lines)
@@ -174,6 +175,8 @@ class Runner:
             return MemoryUse(lambda: _session_of(pid))
         own = {1, os.getpid(), pid if fresh else 1}
         scratch = f"/proc/{pid}/root/tmp" if fresh else "/tmp"  # noqa: S108
+        if self._on_disk:
+            scratch = "/proc"  # takes none
         return MemoryUse(lambda: [found for found in _processes() if found not in own], scratch)
 
     def _rlimits(self) -> dict[str, int]:
@@ -327,6 +330,7 @@ def _prepare(settings: dict[str, Any]) -> tuple[int, bytes | None]:
     is left to commands.
     """
     kernel.set_open_to_others(is_open=False)
+    settings["on_disk"] = os.path.isdir(namespaces.STORE)  # noqa: PTH112
     folder = namespaces.prepare_mounts()
     if settings["mode"] == "persistent":
         readable = [path for path in settings["overlaid"] if os.access(path, os.R_OK | os.X_OK)]
