@@ -177,7 +177,7 @@ def _open_run(
     args: argparse.Namespace,
 ) -> tuple[CodegenPaths, GrpoSettings, tuple[int, ...], float, dict[str, CodeTask]]:
     """Return folder, settings, seeds, time limit and tasks of a run, new or to be resumed."""
-    given = {name: value for name in OPTION_NAMES if (value := getattr(args, name)) is not None}
+    given = {name: value for name in OPTION_NAMES if (value := vars(args).get(name)) is not None}
     if "model_name" in given and (folder := Path(given["model_name"]).expanduser()).is_dir():
         given["model_name"] = str(folder.resolve())
     file = (args.tasks or find_tasks()).resolve()

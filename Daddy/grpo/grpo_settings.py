@@ -16,6 +16,16 @@ LARGE = "Qwen/Qwen3-1.7B-Base"
 """The model on a machine with a GPU."""
 PROMPTS_A_STEP = 2
 LOSSES = ("dapo", "grpo", "dr_grpo", "bnpo")
+IMPORTANCE_SAMPLING = "importance_sampling"
+_AS_TRL = {
+    "loss_type": "dapo",
+    "epsilon": 1e9,
+    "scale_rewards": "none",
+    "lr_scheduler_type": "constant",
+}
+"""TRL's settings for the loss `IMPORTANCE_SAMPLING`: minus the mean, over all sampled tokens of a
+batch, of the ratio of the model's probability to the sampler's times the advantage, which is the
+reward less its group's mean. TRL's clipping is out of reach, and the rate is constant."""
 SAVE_EVERY = 16
 """Steps between two checkpoints."""
 _TINY_RECIPE = {
@@ -66,7 +76,9 @@ class GrpoSettings:
     gpu: bool = False
     vllm: bool = False
     shuffle_rewards: bool = False
-
+    temperature: float = 1.0
+    lora_rank: int = 0
+    save_steps: int = SAVE_EVERY
 
 OPTION_NAMES = tuple(
     field.name for field in fields(GrpoSettings) if field.name not in ("gpu", "vllm")
@@ -122,8 +134,10 @@ def trl_arguments(settings: GrpoSettings) -> dict[str, Any]:
     arguments: dict[str, Any] = {
         name: getattr(settings, name)
         for name in OPTION_NAMES
-        if name not in ("model_name", "shuffle_rewards")
+        if name not in ("model_name", "shuffle_rewards", "lora_rank")
     }
+    if settings.loss_type == IMPORTANCE_SAMPLING:
+        arguments |= _AS_TRL
     if settings.vllm:
         arguments |= {
             "use_vllm": True,
@@ -136,7 +150,6 @@ def trl_arguments(settings: GrpoSettings) -> dict[str, Any]:
         arguments["gradient_checkpointing"] = False
     return arguments | {
         "logging_steps": 1,
-        "save_steps": SAVE_EVERY,
         "save_total_limit": 1,
         "shuffle_dataset": False,
         "report_to": [],

@@ -18,6 +18,7 @@ from Daddy.core.atomic_files import read_json
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import ConfigError, FileError, SandboxError, needs_extra
 from Daddy.grpo.base_models import model_remedy, naming_full_disk
+from Daddy.grpo.chat_tokens import ChatTokens, SampledTokens, TokenEpisode
 from Daddy.grpo.grpo_settings import TINY, Completion, GrpoSettings, Prompt, trl_arguments
 
 os.environ.update(TRL_EXPERIMENTAL_SILENCE="1", TOKENIZERS_PARALLELISM="false")
@@ -27,8 +28,11 @@ import torch
 
 with needs_extra("grpo"):
     from datasets import Dataset
+    from peft import LoraConfig
     from transformers import (
         AutoTokenizer,
+        LogitsProcessor,
+        LogitsProcessorList,
         PrinterCallback,
         TrainerCallback,
     )
@@ -47,6 +51,10 @@ _STATE, _MOST_STATE = "trainer_state.json", 1 << 30
 
 Reward = Callable[[Sequence[str], Sequence[Completion], int], Awaitable[Sequence[float | None]]]
 """Takes names of tasks, completions and the step; gives rewards, None where it cannot grade."""
+Sampler = Callable[[Sequence[Sequence[int]]], Sequence[SampledTokens]]
+"""Takes the tokens of prompts; gives a reply to each, sampled as one batch."""
+Rollout = Callable[[Sequence[str], int, Sampler], Sequence[TokenEpisode]]
+"""Takes names of tasks, the step and a sampler; gives an episode of several turns for each name."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +62,8 @@ class GrpoTraining:
     """Everything that one training needs.
 
     ``model`` is a folder or a name on the hub, ``output`` a folder. ``on_step`` gets TRL's metrics
-    of each step. ``stop_reason`` is asked after it; at the first one a checkpoint is written.
+    of each step. ``stop_reason`` is asked after it; at the first one a checkpoint is written. With
+    a ``rollout``, it makes the completions, and prompts are those of its episodes.
     """
 
     settings: GrpoSettings
@@ -65,6 +74,7 @@ class GrpoTraining:
     loop: asyncio.AbstractEventLoop
     on_step: Callable[[dict[str, Any]], None]
     stop_reason: Callable[[], str | None] = lambda: None
+    rollout: Rollout | None = None
 
 
 class DroppingTrainer(GRPOTrainer):  # type: ignore[misc]
@@ -82,8 +92,29 @@ class DroppingTrainer(GRPOTrainer):  # type: ignore[misc]
     def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
         batch: dict[str, Any] = super()._generate_and_score_completions(inputs)
         batch["completion_mask"][self._dropped] = 0
-        batch["num_items_in_batch"] = batch["completion_mask"].sum()
+        batch["num_items_in_batch"] = (batch["completion_mask"] * batch.get("tool_mask", 1)).sum()
+        if self.rollout_func:
+            batch["old_per_token_logps"] = batch["sampling_per_token_logps"]
         return batch
+
+
+class _TokenLogprobs(LogitsProcessor):  # type: ignore[misc]
+    """Records the log probability of each token that is sampled, and changes nothing."""
+
+    def __init__(self, temperature: float) -> None:
+        self._temperature, self._found = temperature, list[torch.Tensor]()
+        self._last: torch.Tensor | None = None
+
+    def __call__(self, rows: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        if self._last is not None:
+            self._found.append(self._last.gather(1, rows[:, -1:]))
+        self._last = (scores.float() / self._temperature).log_softmax(-1)
+        return scores
+
+    def read(self, rows: torch.Tensor) -> torch.Tensor:
+        """Return the log probabilities of all tokens sampled, of shape (rows, tokens)."""
+        self(rows, rows[:, :1])
+        return torch.cat(self._found, 1)
 
 
 class GrpoLearner:
@@ -109,6 +140,8 @@ class GrpoLearner:
             train_dataset=Dataset.from_list(dataset * (groups // len(dataset) + 1)),
             processing_class=self.tokenizer,
             callbacks=[_Reporter(training)],
+            peft_config=_lora(settings),
+            rollout_func=self._roll_out if training.rollout else None,
         )
         self._trainer.remove_callback(PrinterCallback)
 
@@ -130,8 +163,11 @@ class GrpoLearner:
 
     def save(self, folder: Path) -> None:
         """Write model and tokenizer as a folder that Transformers loads. Raises FileError."""
+        model = self._trainer.model
         with naming_full_disk(folder):
-            self._trainer.model.save_pretrained(folder)
+            (model.merge_and_unload() if _lora(self._training.settings) else model).save_pretrained(
+                folder
+            )
             self.tokenizer.save_pretrained(folder)
 
     def complete(self, prompt: str, count: int = 0) -> list[Completion]:
@@ -156,6 +192,62 @@ class GrpoLearner:
             found += [Completion(t, self._has_ended(r)) for t, r in zip(texts, new, strict=True)]
         model.train()
         return found
+
+    def chat_tokens(self) -> ChatTokens:
+        """Return the tokens of chats with this model."""
+        return ChatTokens(self.tokenizer)
+
+    @property
+    def context(self) -> int:
+        """The longest text in tokens that the model reads."""
+        return int(getattr(self._trainer.model.config, "max_position_embeddings", 0) or 1 << 30)
+
+    def sample(
+        self, prompts: Sequence[Sequence[int]], *, greedy: bool = False
+    ) -> list[SampledTokens]:
+        """Sample a reply to each prompt, as one padded batch; `greedy` ones are the likeliest."""
+        model, settings, pad = self._trainer.model, self._training.settings, self._pad
+        longest = max(map(len, prompts))
+        rows = [[pad] * (longest - len(ids)) + [*ids] for ids in prompts]
+        known = [[0] * (longest - len(ids)) + [1] * len(ids) for ids in prompts]
+        trace = _TokenLogprobs(1.0 if greedy else settings.temperature)
+        choice = {} if greedy else {"temperature": settings.temperature, "top_k": 0, "top_p": 1.0}
+        model.eval()
+        with torch.no_grad():
+            found = model.generate(
+                input_ids=torch.tensor(rows, device=model.device),
+                attention_mask=torch.tensor(known, device=model.device),
+                do_sample=not greedy,
+                **choice,
+                max_new_tokens=settings.max_completion_length,
+                pad_token_id=pad,
+                logits_processor=LogitsProcessorList([trace]),
+            )
+        model.train()
+        new, logprobs = found[:, longest:].tolist(), trace.read(found).tolist()
+        return [self._cut(*row) for row in zip(new, logprobs, strict=True)]
+
+    def _cut(self, ids: list[int], logprobs: list[float]) -> SampledTokens:
+        """Leave out the padding after a reply's end."""
+        ends = [place for place, token in enumerate(ids) if token in self._trainer.eos_token_ids]
+        length = ends[0] + 1 if ends else len(ids)
+        return SampledTokens(ids[:length], logprobs[:length], bool(ends))
+
+    @property
+    def _pad(self) -> int:
+        pad = self.tokenizer.pad_token_id
+        return int(self.tokenizer.eos_token_id if pad is None else pad)
+
+    def _roll_out(self, names: Sequence[str], trainer: Any) -> dict[str, Any]:
+        """Play the episodes of a step, for TRL. An episode without tokens gets an end, masked."""
+        assert self._training.rollout
+        episodes = self._training.rollout(names, trainer.state.global_step + 1, self.sample)
+        for episode in episodes:
+            if not episode.completion_ids:
+                episode.prompt_ids = episode.prompt_ids or [self._pad]
+                episode.add_observed([self._pad])
+        fields = ("prompt_ids", "completion_ids", "logprobs", "env_mask")
+        return {name: [getattr(episode, name) for episode in episodes] for name in fields}
 
     def _has_ended(self, ids: Sequence[int]) -> bool:
         limit = self._training.settings.max_completion_length
@@ -187,6 +279,15 @@ class GrpoLearner:
             groups = [rewards[at : at + size] for at in range(0, len(rewards), size)]
             rewards = [reward for group in groups for reward in _shuffled(group)]
         return rewards
+
+
+def _lora(settings: GrpoSettings) -> Any:
+    rank = 0 if settings.model_name == TINY else settings.lora_rank
+    return (
+        LoraConfig(rank, target_modules="all-linear", lora_alpha=32, task_type="CAUSAL_LM")
+        if rank
+        else None
+    )
 
 
 def _wait(rewards: Any, loop: asyncio.AbstractEventLoop) -> Sequence[float | None]:

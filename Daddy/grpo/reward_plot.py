@@ -1,7 +1,8 @@
 """Adapter for matplotlib: draws the rewards of trainings by step as one picture."""
 
+import contextlib
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,10 @@ from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from Daddy.core.atomic_files import write_atomic
 
-INK, FAINT, BLUE, GREEN = "#1f2933", "#cbd2d9", "#2b6cb0", "#2f855a"
+INK, FAINT = "#1f2933", "#cbd2d9"
+COLOURS = ("#2b6cb0", "#2f855a", "#c05621", "#6b46c1")
 WINDOW = 8
-"""Steps of the moving mean."""
+"""Steps of the moving mean; less in a short training."""
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -24,23 +26,51 @@ def draw_rewards(path: Path, title: str, trainings: Sequence[Rows]) -> None:
 
     The strong line is the mean over trainings and the last `WINDOW` steps.
     """
+    with _opened(path, title, ("mean reward", "fully correct"), "step") as (upper, lower):
+        _draw(upper, "reward", trainings, COLOURS[0])
+        _draw(lower, "fully_correct", trainings, COLOURS[1])
+        upper.set(ylim=(min(upper.get_ylim()[0], 0), 1))
+        lower.set(ylim=(0, 1))
+        lower.yaxis.set_major_formatter(PercentFormatter(1))
+
+
+def draw_reward_and_turns(path: Path, title: str, groups: Mapping[str, Sequence[Rows]]) -> None:
+    """Draw mean reward and turns per episode by batch, a colour and a label for each group."""
+    with _opened(path, title, ("mean reward", "turns per episode"), "batch") as (upper, lower):
+        for number, (label, trainings) in enumerate(groups.items()):
+            colour = COLOURS[number % len(COLOURS)]
+            _draw(upper, "reward", trainings, colour, label)
+            _draw(lower, "turns", trainings, colour, label)
+        upper.set(ylim=(0, 1))
+        lower.set(ylim=(0, None))
+        upper.legend(frameon=False, loc="upper left")
+
+
+@contextlib.contextmanager
+def _opened(
+    path: Path, title: str, labels: tuple[str, str], below: str
+) -> Iterator[tuple[Axes, Axes]]:
+    """Give two panels to draw on, and write them."""
     style = {"font.size": 9, "text.color": INK, "axes.edgecolor": FAINT, "axes.labelcolor": INK}
     with mpl.rc_context(style):
         figure = Figure(figsize=(9, 5.4), dpi=110, layout="constrained")
         upper, lower = figure.subplots(2, sharex=True, height_ratios=(3, 2))
-        _draw(upper, "reward", trainings, BLUE)
-        _draw(lower, "fully_correct", trainings, GREEN)
-        upper.set(ylabel="mean reward", ylim=(min(upper.get_ylim()[0], 0), 1))
-        lower.set(xlabel="step", ylabel="fully correct", ylim=(0, 1))
-        lower.yaxis.set_major_formatter(PercentFormatter(1))
+        for axes, label in zip((upper, lower), labels, strict=True):
+            axes.set(ylabel=label)
+            axes.spines[["top", "right"]].set_visible(False)
+            axes.grid(color=FAINT, alpha=0.4, linewidth=0.6)
+        lower.set(xlabel=below)
         lower.xaxis.set_major_locator(MaxNLocator(integer=True))
+        yield upper, lower
         figure.suptitle(title, x=0.01, ha="left", fontsize=12, parse_math=False)
         data = io.BytesIO()
         figure.savefig(data, format="png")
     write_atomic(path, data.getvalue())
 
 
-def _draw(axes: Axes, key: str, trainings: Sequence[Rows], colour: str) -> None:
+def _draw(
+    axes: Axes, key: str, trainings: Sequence[Rows], colour: str, label: str | None = None
+) -> None:
     by_step: dict[int, list[float]] = {}
     for rows in trainings:
         known = [(row["step"], row[key]) for row in rows if row.get(key) is not None]
@@ -49,14 +79,13 @@ def _draw(axes: Axes, key: str, trainings: Sequence[Rows], colour: str) -> None:
             by_step.setdefault(step, []).append(value)
     steps = sorted(by_step)
     means = [sum(by_step[step]) / len(by_step[step]) for step in steps]
+    window = min(WINDOW, max(1, len(steps) // 5))
     smooth = [
-        sum(means[max(0, end - WINDOW) : end]) / min(end, WINDOW)
+        sum(means[max(0, end - window) : end]) / min(end, window)
         for end in range(1, len(means) + 1)
     ]
-    axes.plot(steps, smooth, color=colour, linewidth=2.2)
+    axes.plot(steps, smooth, color=colour, linewidth=2.2, label=label)
     if steps:
         axes.annotate(
             f"{smooth[-1]:.2f}", (steps[-1], smooth[-1]), (4, 0), textcoords="offset points"
         )
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(color=FAINT, alpha=0.4, linewidth=0.6)

@@ -30,7 +30,9 @@ Reply with one JSON object and nothing else:
 Each "keystrokes" is typed as it is, and \\n presses Enter; "duration" is the longest wait in
 seconds. Set "task_complete" to true once the task is done."""
 _ANSWER_S, _ANSWER_BYTES = 300.0, 1 << 20
-_LEAST_S, _REFRESH_S, _KEYS_BYTES = 1.0, 0.1, 1024
+LEAST_S: Final = 1.0
+"""The shortest wait for a command that a reply asks for."""
+_REFRESH_S, _KEYS_BYTES = 0.1, 1024
 _END_KEY = b"\x1d"
 
 
@@ -84,7 +86,7 @@ async def play_human(env: AsyncTerminalGymEnv, obs: str) -> None:
 async def type_reply(env: AsyncTerminalGymEnv, reply: TerminusReply) -> StepResult:
     """Type a reply's commands, each to its end or time; return the last step."""
     for command in reply.commands:
-        wait_s = max(command.duration_s, _LEAST_S)
+        wait_s = max(command.duration_s, LEAST_S)
         result = await env.step(TerminalAction(command.keys, max_timeout_sec=wait_s))
         if result.done:
             return result

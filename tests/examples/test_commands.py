@@ -14,7 +14,7 @@ import pytest
 
 from Daddy import docker_launch, run_demo, train_codegen
 from Daddy.fanout.fanout_settings import settings_from
-from Daddy.grpo.grpo_settings import DECIDING, DeviceFacts, choose_settings
+from Daddy.grpo.grpo_settings import OPTION_NAMES, DeviceFacts, choose_settings
 from tests.components import program
 from tests.patience import PATIENCE_S
 
@@ -51,7 +51,7 @@ def test_a_line_means_what_the_document_says(row: dict[str, Any]) -> None:
         meant = vars(docker_launch.make_parser().parse_args(words[1:]))
     elif "train.py" in words:  # on a machine such as the document's
         args = vars(train_codegen.make_parser({}).parse_args(words[words.index("train.py") + 1 :]))
-        given = {name: args[name] for name in DECIDING if args[name] is not None}
+        given = {name: args[name] for name in OPTION_NAMES if args.get(name) is not None}
         meant = choose_settings(DeviceFacts(gpu=True, vllm=True), given)[0].as_json()
     else:
         args = vars(run_demo.make_parser().parse_args(words[2:]))

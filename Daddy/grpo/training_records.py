@@ -1,0 +1,81 @@
+"""Reads and writes a training's records: its settings, and lines of metrics and errors by step."""
+
+import argparse
+import contextlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from Daddy.core.arguments import whole_number
+from Daddy.core.atomic_files import canonical_json, read_json, write_atomic
+from Daddy.core.confidence_intervals import mean_interval
+from Daddy.core.errors import ConfigError
+
+Rows = Sequence[Mapping[str, Any]]
+
+
+def parse_seed_list(text: str) -> tuple[int, ...]:
+    """Parse ``3`` as the seeds 0, 1, 2, and ``4,7`` as these two."""
+    numbers = [whole_number(0, 10**6)(word) for word in text.split(",") if word.strip()]
+    if not numbers or (numbers == [0] and "," not in text):
+        raise argparse.ArgumentTypeError(f"{text!r} names no training")
+    return tuple(range(numbers[0]) if "," not in text else dict.fromkeys(numbers))
+
+
+def begin_record(path: Path, record: Mapping[str, Any]) -> None:
+    """Write the settings of a new run. ConfigError if its folder holds one."""
+    if path.exists():
+        raise ConfigError(f"{path.parent} holds a run", "add --resume, or name another folder")
+    write_atomic(path, canonical_json(record))
+
+
+def read_record(path: Path, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a run to be resumed. ConfigError if one that is `given` differs."""
+    try:
+        record = read_json(path)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise ConfigError(f"there is no run at {path.parent}", "name its folder") from error
+    differing = [name for name, value in given.items() if record.get(name) != value]
+    if differing:
+        raise ConfigError(
+            f"the run of {path.parent} differs in {', '.join(differing)}", "resume it as it began"
+        )
+    return record
+
+
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    """Return the JSON objects of a file's lines; a line that a crash cut is left out."""
+    rows = []
+    if path.is_file():
+        for line in path.read_bytes().splitlines():
+            with contextlib.suppress(ValueError):
+                rows.append(json.loads(line))
+    return rows
+
+
+def forget_rows_after(step: int, metrics: Path, errors: Path) -> None:
+    """Remove lines of steps after the checkpoint that is resumed: they come again."""
+    kept = [json.dumps(row) for row in read_rows(metrics) if row["step"] <= step]
+    write_atomic(metrics, "".join(f"{line}\n" for line in kept).encode())
+    if errors.exists():
+        lines = errors.read_text().splitlines(keepends=True)
+        kept = [line for line in lines if int(line.split()[1].rstrip(",")) <= step]
+        write_atomic(errors, "".join(kept).encode())
+
+
+def describe_changes(trainings: Sequence[Rows], keys: Sequence[str], steps: int) -> Iterator[str]:
+    """Give means of metrics over the first and the last `steps`; several give an interval."""
+    for key in keys:
+        columns = [[row[key] for row in rows if row.get(key) is not None] for rows in trainings]
+        ends = [(fmean(values[:steps]), fmean(values[-steps:])) for values in columns]
+        first, last = (fmean(column) for column in zip(*ends, strict=True))
+        line = f"{key}: {first:.2f} in the first {steps} batches, {last:.2f} in the last {steps}"
+        if len(ends) > 1:
+            change = mean_interval([after - before for before, after in ends])
+            line += (
+                f"; change {change.middle:+.2f} [{change.low:+.2f}, {change.high:+.2f}], "
+                f"95 % over {len(ends)} trainings"
+            )
+        yield line

