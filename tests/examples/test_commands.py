@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from Daddy import docker_launch, run_demo, train_codegen
+from Daddy import docker_launch, run_demo, train_codegen, train_terminal
 from Daddy.fanout.fanout_settings import settings_from
 from Daddy.grpo.grpo_settings import OPTION_NAMES, DeviceFacts, choose_settings
 from tests.components import program
@@ -53,6 +53,8 @@ def test_a_line_means_what_the_document_says(row: dict[str, Any]) -> None:
         args = vars(train_codegen.make_parser({}).parse_args(words[words.index("train.py") + 1 :]))
         given = {name: args[name] for name in OPTION_NAMES if args.get(name) is not None}
         meant = choose_settings(DeviceFacts(gpu=True, vllm=True), given)[0].as_json()
+    elif words[1].endswith("terminal_rl/train.py"):
+        meant = vars(train_terminal.make_parser().parse_args(words[2:]))
     else:
         args = vars(run_demo.make_parser().parse_args(words[2:]))
         given = {name: args[name] for name in ("sandboxes", "episodes", "timesteps") if args[name]}
