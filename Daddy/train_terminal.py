@@ -32,7 +32,7 @@ from Daddy.core.humanize import printable_line
 from Daddy.core.name_validation import new_incarnation
 from Daddy.core.shared_weights_paths import PathBelow
 from Daddy.core.stop_conditions import StopSignal
-from Daddy.grpo.base_models import resolve_model, model_cache, read_device_facts, require_grpo
+from Daddy.grpo.base_models import model_cache, read_device_facts, require_grpo, resolve_model
 from Daddy.grpo.grpo_settings import IMPORTANCE_SAMPLING, TINY, GrpoSettings, Prompt
 from Daddy.grpo.training_records import (
     Rows,

@@ -80,6 +80,7 @@ class GrpoSettings:
     lora_rank: int = 0
     save_steps: int = SAVE_EVERY
 
+
 OPTION_NAMES = tuple(
     field.name for field in fields(GrpoSettings) if field.name not in ("gpu", "vllm")
 )

@@ -309,7 +309,8 @@ def _complete(root: Path) -> None:
     for name in ("passwd", "group"):
         shutil.copy(root / f"usr/share/base-passwd/{name}.master", root / "etc" / name)
     (root / "usr/bin/awk").symlink_to("mawk")
-    if certificates := sorted((root / "usr/share/ca-certificates").rglob("*.crt")):  # pip reads them
+    # pip reads the bundle
+    if certificates := sorted((root / "usr/share/ca-certificates").rglob("*.crt")):
         bundle = root / "etc/ssl/certs/ca-certificates.crt"
         bundle.write_bytes(b"".join(path.read_bytes() for path in certificates))
     for folder, _, names in os.walk(root):
