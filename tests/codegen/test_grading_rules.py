@@ -162,7 +162,7 @@ def test_rule_16_a_fault_of_the_machine_is_no_reward(grade_all: GradeAll, tmp_pa
 
 
 def test_every_rule_of_the_guide_is_tested() -> None:
-    text = GUIDE.read_text().partition("### How a completion is graded")[2].partition("\n## ")[0]
+    text = GUIDE.read_text().partition("### Rules of grading")[2].partition("\n## ")[0]
     numbers = [int(number) for number in re.findall(r"^(\d+)\. ", text, re.MULTILINE)]
     assert numbers == [*range(1, 17)]
     named = [int(number) for number in re.findall(r"test_rule_(\d+)", " ".join(globals()))]
