@@ -33,7 +33,7 @@ from Daddy.core.name_validation import new_incarnation
 from Daddy.core.shared_weights_paths import PathBelow
 from Daddy.core.stop_conditions import StopSignal
 from Daddy.grpo.base_models import model_cache, read_device_facts, require_grpo, resolve_model
-from Daddy.grpo.grpo_settings import IMPORTANCE_SAMPLING, TINY, GrpoSettings, Prompt
+from Daddy.grpo.grpo_settings import IMPORTANCE_SAMPLING, REPLY_SHARE, TINY, GrpoSettings, Prompt
 from Daddy.grpo.training_records import (
     Rows,
     begin_record,
@@ -57,8 +57,6 @@ LARGE = "Qwen/Qwen3-1.7B"
 """The model on a machine with a GPU."""
 _OF_ONE_TURN = ("not_graded", "reward_seconds", "sandbox_share")
 """Metrics of completions that are graded after they are sampled."""
-_REPLY_SHARE = 8
-"""A reply takes at most an eighth of the context: 4,096 of 32,768 tokens."""
 
 
 @dataclass(frozen=True)
@@ -349,6 +347,25 @@ def _draw(
     draw_reward_and_turns(paths.plot, title, trainings)
 
 
+def _learner_settings(settings: TrainSettings, rate: float, seed: int) -> GrpoSettings:
+    return GrpoSettings(
+        settings.model_name,
+        num_generations=settings.group_size,
+        per_device_train_batch_size=settings.group_size * settings.groups_per_batch,
+        max_completion_length=min(settings.max_tokens, settings.context // REPLY_SHARE),
+        max_steps=settings.num_batches,
+        learning_rate=rate,
+        beta=0.0,
+        loss_type=IMPORTANCE_SAMPLING,
+        seed=seed,
+        gpu=settings.gpu,
+        shuffle_rewards=settings.shuffle_rewards,
+        temperature=settings.temperature,
+        lora_rank=settings.lora_rank,
+        save_steps=settings.save_every,
+    )
+
+
 class _Training:
     """One training, with its own rate and seed."""
 
@@ -386,23 +403,7 @@ class _Training:
         from Daddy.grpo.grpo_trainer import GrpoLearner, GrpoTraining
 
         run, settings = self._run, self._run.settings
-        batch = settings.group_size * settings.groups_per_batch
-        grpo = GrpoSettings(
-            settings.model_name,
-            num_generations=settings.group_size,
-            per_device_train_batch_size=batch,
-            max_completion_length=min(settings.max_tokens, settings.context // _REPLY_SHARE),
-            max_steps=settings.num_batches,
-            learning_rate=self._rate,
-            beta=0.0,
-            loss_type=IMPORTANCE_SAMPLING,
-            seed=self._seed,
-            gpu=settings.gpu,
-            shuffle_rewards=settings.shuffle_rewards,
-            temperature=settings.temperature,
-            lora_rank=settings.lora_rank,
-            save_steps=settings.save_every,
-        )
+        grpo = _learner_settings(settings, self._rate, self._seed)
         prompts = [Prompt(name, name) for name in run.sandboxes]
         self._learner = GrpoLearner(
             GrpoTraining(
@@ -421,7 +422,7 @@ class _Training:
         limits = EpisodeLimits(
             settings.max_turns,
             min(settings.context, self._learner.context),
-            grpo.max_completion_length,
+            self._learner.reply_tokens,
             columns,
             rows,
             shows_format=settings.model_name != TINY,

@@ -26,6 +26,8 @@ _AS_TRL = {
 """TRL's settings for the loss `IMPORTANCE_SAMPLING`: minus the mean, over all sampled tokens of a
 batch, of the ratio of the model's probability to the sampler's times the advantage, which is the
 reward less its group's mean. TRL's clipping is out of reach, and the rate is constant."""
+REPLY_SHARE = 8
+"""A reply in a chat takes at most an eighth of the context: 4,096 of 32,768 tokens."""
 SAVE_EVERY = 16
 """Steps between two checkpoints."""
 _TINY_RECIPE = {

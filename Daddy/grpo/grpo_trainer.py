@@ -19,7 +19,14 @@ from Daddy.core.clock import SystemClock
 from Daddy.core.errors import ConfigError, FileError, SandboxError, needs_extra
 from Daddy.grpo.base_models import model_remedy, naming_full_disk
 from Daddy.grpo.chat_tokens import ChatTokens, SampledTokens, TokenEpisode
-from Daddy.grpo.grpo_settings import TINY, Completion, GrpoSettings, Prompt, trl_arguments
+from Daddy.grpo.grpo_settings import (
+    REPLY_SHARE,
+    TINY,
+    Completion,
+    GrpoSettings,
+    Prompt,
+    trl_arguments,
+)
 
 os.environ.update(TRL_EXPERIMENTAL_SILENCE="1", TOKENIZERS_PARALLELISM="false")
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
@@ -202,6 +209,12 @@ class GrpoLearner:
         """The longest text in tokens that the model reads."""
         return int(getattr(self._trainer.model.config, "max_position_embeddings", 0) or 1 << 30)
 
+    @property
+    def reply_tokens(self) -> int:
+        """The longest reply that is sampled: at most a part of the model's context."""
+        limit = self._training.settings.max_completion_length
+        return min(limit, self.context // REPLY_SHARE)
+
     def sample(
         self, prompts: Sequence[Sequence[int]], *, greedy: bool = False
     ) -> list[SampledTokens]:
@@ -219,7 +232,7 @@ class GrpoLearner:
                 attention_mask=torch.tensor(known, device=model.device),
                 do_sample=not greedy,
                 **choice,
-                max_new_tokens=settings.max_completion_length,
+                max_new_tokens=self.reply_tokens,
                 pad_token_id=pad,
                 logits_processor=LogitsProcessorList([trace]),
             )

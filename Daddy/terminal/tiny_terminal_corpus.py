@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from random import Random
 
 _LOOKS = ("ls", "pwd", "ls -l", "cat *.txt", "date", "echo ok")
-_LOOK, _END = 0.2, 0.16
+_LOOK, _END = 0.2, 0.25
 """Shares of the commands that look, and of the replies that end the episode."""
 _MOST_TURNS = 9
 _PROMPT = "root:/app#"
@@ -34,8 +34,18 @@ _CHANGES: Mapping[str, Sequence[Sequence[Place]]] = {
             ("-int(keep)", "len(names) - int(keep)", "int(keep)"),
             "/' rotate.py",
         ),
-        (("head -3 rotate.py", "ls sample", "wc rotate.py", "sed -i 1,4d rotate.py"),),
-        ("python3 rotate.py sample ", ("9", "3")),
+        (
+            (
+                "ls sample",
+                "wc -l rotate.py",
+                "python3 rotate.py sample 9",
+                "python3 rotate.py sample 3",
+                "tail -1 rotate.py",
+                "cp rotate.py old.py",
+                "echo >> rotate.py",
+                "sed -i 1,4d rotate.py",
+            ),
+        ),
     ),
     "count_lines": (
         ("cat logs/", ("*", "web"), ".log | grep -c", ("w", "", "i"), " ERROR > errors.txt"),
