@@ -161,8 +161,8 @@ CLASSES = """\
 | run | works as typed |
 | run small | the tests type it with a size added; its own meaning is compared with the document's |
 | plan | begins here, prints how long it takes, and goes on with `--resume` after Ctrl-C |
-| engine | needs Docker; the last column names the line that does the same without |
-| install | typed once, not by the tests |
+| engine | needs Docker; the code and output are of the line that does the same without it |
+| install | downloads: typed once by hand on Linux, not by the tests |
 | not yet | belongs to a system that is not built yet |
 """
 

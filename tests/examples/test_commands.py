@@ -18,11 +18,13 @@ from Daddy.grpo.grpo_settings import OPTION_NAMES, DeviceFacts, choose_settings
 from tests.components import program
 from tests.patience import PATIENCE_S
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "scripts" / "examples"
+CHECKOUT = Path(__file__).resolve().parents[2]
+EXAMPLES = CHECKOUT / "scripts" / "examples"
 ROWS: list[dict[str, Any]] = json.loads((EXAMPLES / "commands.json").read_text())
 LINES = Path(__file__).with_name("document_lines.txt").read_text().splitlines()
 CLASSES = {"run", "run small", "plan", "engine", "install", "not yet"}
-TYPED = [row for row in ROWS if row["class"] in ("run", "run small")]
+TYPED = [row for row in ROWS if row["class"] in ("run", "run small", "engine")]
+ENGINE = [row for row in ROWS if row["class"] == "engine"]
 PLANNED = [row for row in ROWS if row["class"] == "plan"]
 KEYS = {"DAYTONA_API_KEY", "TINKER_API_KEY"}
 
@@ -39,9 +41,14 @@ def test_every_line_of_the_documents_has_one_row_and_every_row_a_line() -> None:
 
 def test_every_row_has_a_class_and_what_is_typed_begins_with_the_line() -> None:
     assert {row["class"] for row in ROWS} <= CLASSES
-    executed = [*TYPED, *PLANNED]
-    assert [row for row in executed if not row["typed"].startswith(row["line"])] == []
-    assert [row for row in executed if not {"exit", "first"} <= row.keys()] == []
+    lines = {row["typed"]: row["line"] for row in [*TYPED, *PLANNED] if row not in ENGINE}
+    assert [typed for typed, line in lines.items() if not typed.startswith(line)] == [
+        next(typed for typed, line in lines.items() if line == "git clone <repo-url>")
+    ]
+    known = [row for row in ROWS if row["class"] != "not yet"]
+    assert [row for row in known if not {"exit", "first"} <= row.keys()] == []
+    unknown = [row["line"].split()[1] for row in ROWS if row not in known]
+    assert set(unknown) <= {"tinker_cookbook/recipes/terminal_rl/train.py"}
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if "means" in row], ids=id_of)
@@ -74,6 +81,7 @@ def folder(tmp_path: Path) -> Path:
 def begin(line: str, folder: Path) -> subprocess.Popen[str]:
     """Type a line in a shell whose `python` is this one and which holds no key."""
     environment = {name: value for name, value in os.environ.items() if name not in KEYS}
+    environment["CHECKOUT"] = str(CHECKOUT)
     environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
     return subprocess.Popen(
         ["bash", "-c", line], cwd=folder, env=environment, stdout=-1, stderr=-2, text=True
@@ -87,6 +95,18 @@ def test_a_line_ends_and_begins_as_the_table_says(row: dict[str, Any], folder: P
     assert shell.returncode == row["exit"], output
     assert output.startswith(row["first"])
     assert [text for text in row.get("prints", []) if text not in output] == []
+
+
+@pytest.mark.parametrize("row", ENGINE, ids=id_of)
+def test_a_line_for_docker_fails_by_itself_without_an_engine(
+    row: dict[str, Any], folder: Path
+) -> None:
+    engine = "docker info >/dev/null 2>&1 && echo there is an engine"
+    with begin(f"{row['line']}; code=$?; {engine}; exit $code", folder) as shell:
+        output = shell.communicate(timeout=PATIENCE_S)[0]
+    if "there is an engine" not in output:
+        assert shell.returncode in (1, 127)
+        assert "ocker" in output, "the message of Docker or of the shell"
 
 
 def interrupt_at_first_result(line: str, folder: Path) -> tuple[int, str]:
