@@ -36,9 +36,9 @@ def read_rewards(
             raise ValueError(f"it gave {len(rewards)} rewards, not one")
         if key is not None and key not in rewards:
             raise ValueError(f"it gave no reward {key!r}")
+        reward = _number(sum(rewards.values()) if key is None else rewards[key])
     except (ValueError, OverflowError, RecursionError) as error:
         return EpisodeGrade(None, f"no reward of the verifier: {error}", rewards)
-    reward = sum(rewards.values()) if key is None else rewards[key]
     return EpisodeGrade(reward, "reward of the verifier", rewards)
 
 

@@ -19,6 +19,8 @@ from Daddy.terminal.reward_files import ReduceBy, read_rewards
         (None, b'{"a": true}', None, "sum", None),
         (None, b'{"a": 1%s}' % (b"0" * 400), None, "sum", None),
         (None, b"[" * 100_000, None, "sum", None),
+        (None, b'{"a": 1e308, "b": 1e308}', None, "sum", None),
+        (None, b'{"a": 1e308, "b": 1e308}', "a", "sum", 1e308),
         (None, b"[1]", None, "sum", None),
         (None, b"{}", None, "sum", None),
         (None, None, None, "sum", None),
