@@ -49,7 +49,8 @@ _COUNTS_IN_NAMESPACE = (5, 14)
 _INSTALL = "install bubblewrap (sudo apt install bubblewrap), or see python -m Daddy.sandbox probe"
 _CHILD_S = 60.0
 _SBIN = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
-_MKFS = shlex.split("mkfs.ext4 -q -F -m 0 -N 100000 -O ^has_journal -E nodiscard")
+_MKFS = shlex.split("mkfs.ext4 -q -F -m 0 -O ^has_journal -E nodiscard")
+_INODES, _INODES_PER_MB = 100_000, 128
 _MOUNTED = "/sys"
 """Folder that each Linux has, that its user may enter, and that bubblewrap does not need."""
 
@@ -233,7 +234,8 @@ def _mounted_disk(spec: SandboxSpec) -> Iterator[list[str]]:
             message = f"{spec.disk} has no room for {spec.disk_mb} MB: {error.strerror}"
             raise FileError(message, "free disk space, or lower storage_mb of the task") from error
         program = shutil.which(_MKFS[0], path=_SBIN) or _MKFS[0]
-        done = run_command([program, *_MKFS[1:], path], _CHILD_S)
+        inodes = min(_INODES, spec.disk_mb * _INODES_PER_MB)
+        done = run_command([program, *_MKFS[1:], f"-N{inodes}", path], _CHILD_S)
         if done.returncode:
             raise SandboxError(f"no sandbox was made: {printable_line(done.stderr)}", _INSTALL)
         mount = f'mount -o loop,nosuid,nodev {path} "$0" && chmod 1777 "$0" && exec "$@"'

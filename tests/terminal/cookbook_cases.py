@@ -8,6 +8,7 @@ import asyncio
 import inspect
 import json
 import pickle
+import runpy
 from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import Any
@@ -185,6 +186,12 @@ def test_an_episode_that_cannot_be_graded_is_dropped_by_the_cookbook(
     played = run(do_group_rollout(group, policy, MinViableGroup(1, max_retries=0)))
     assert played.get_total_rewards() == [0.0]
     assert [error.error_type for error in played.rollout_errors] == [SandboxError.__name__]
+
+
+def test_the_recipes_file_gives_the_classes() -> None:
+    names = runpy.run_path(str(COUNT.parents[1] / "wrapped_env.py"))
+    assert names["HarborTerminalTinkerEnv"] is HarborTerminalTinkerEnv
+    assert names["HarborSingleTaskRLDatasetBuilder"] is HarborSingleTaskRLDatasetBuilder
 
 
 def test_a_wrong_task_is_refused_before_training(

@@ -1,4 +1,4 @@
-"""What a task writes lies on disk where its storage is larger than its memory; it is bounded."""
+"""A task with more storage than memory writes to disk, up to its storage."""
 
 import asyncio
 import os

@@ -30,7 +30,7 @@ def test_whole_episodes_are_played_by_a_releases_own_loop(release: str) -> None:
         stdout=-1,
         stderr=-2,
         text=True,
-        timeout=PATIENCE_S,
+        timeout=3 * PATIENCE_S,  # a whole file of tests
         check=False,
     )
     assert done.returncode == 0, done.stdout
