@@ -6,29 +6,16 @@ for 0.6 to 2 s, and the last for 4 s.
 
 import json
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
-from PIL import Image
 from rich.segment import Segment
 
 from Daddy.core.arguments import ArgumentParser
 from Daddy.core.entry_point import run_entry
 from scripts.fanout_picture import draw
 
-_CLEAR = "\x1b[H\x1b[2J"
-_SHORTEST_S, _LONGEST_S, _LAST_S = 0.6, 2.0, 4.0
-
-
-def film_of(cast: Path) -> tuple[list[Image.Image], list[float]]:
-    """Return a frame for each screen of an asciicast, and its seconds."""
-    header, *events = map(json.loads, cast.read_text().splitlines())
-    frames, shown_s = [], []
-    for (began, _, text), (ended, *_) in zip(events, [*events[1:], [1e9]], strict=True):
-        lines = text.removeprefix(_CLEAR).split("\r\n")
-        lines += [""] * (header["height"] - len(lines))
-        frames.append(draw([[Segment(line)] for line in lines]))
-        shown_s.append(min(max(ended - began, _SHORTEST_S), _LONGEST_S))
-    return frames, [*shown_s[:-1], _LAST_S]
+_CLEAR, _LINE_END = "\x1b[H\x1b[2J", "\r\n"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -37,9 +24,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("cast", type=Path, help="terminal.cast of an episode, 80 columns wide")
     parser.add_argument("--out", type=Path, default=Path("docs/terminal.gif"), help="GIF to write")
     args = parser.parse_args(argv)
-    (first, *rest), shown_s = film_of(args.cast)
-    times = [round(1000 * seconds) for seconds in shown_s]
-    first.save(args.out, save_all=True, append_images=rest, duration=times, loop=0, optimize=True)
+    header, *events = map(json.loads, args.cast.read_text().splitlines())
+    height = header["height"]
+    whole = [text.removeprefix(_CLEAR) + height * _LINE_END for *_, text in events]
+    first, *rest = (
+        draw([[Segment(line)] for line in text.split(_LINE_END)[:height]]) for text in whole
+    )
+    waits = [after[0] - before[0] for before, after in pairwise(events)]
+    shown_ms = [*(round(1000 * min(max(wait, 0.6), 2.0)) for wait in waits), 4000]
+    first.save(
+        args.out, save_all=True, append_images=rest, duration=shown_ms, loop=0, optimize=True
+    )
     print(f"{args.out}: {args.out.stat().st_size:,} bytes")
     return 0
 

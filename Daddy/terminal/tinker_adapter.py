@@ -69,9 +69,8 @@ class HarborTerminalTinkerEnv(Env):  # type: ignore[misc]
             return prompt, self._renderer.get_stop_sequences()
         self._terminal.end_with_zero("the task is longer than the model's context")
         await self.close()
-        return InitialObservationOverflow(
-            0.0, {"too_long": 1.0, **_stopped(StopReason.MAX_TOKENS)}, self._logs()
-        )
+        stopped = {"too_long": 1.0, f"stop/{StopReason.MAX_TOKENS}": 1.0}
+        return InitialObservationOverflow(0.0, stopped, self._logs())
 
     async def step(self, action: Action, *, extra: ActionExtra | None = None) -> StepResult:
         """Type the commands of a reply's tokens; the reward is 0.0 until the episode is done."""
@@ -85,7 +84,7 @@ class HarborTerminalTinkerEnv(Env):  # type: ignore[misc]
             reply = parse_reply(get_text_content(message))
         except ValueError as error:
             self._terminal.end_with_zero(f"the reply broke the format: {error}")
-            return await self._finish(0.0, {**metrics, **_stopped(StopReason.PARSE_ERROR)})
+            return await self._finish(0.0, StopReason.PARSE_ERROR, metrics)
         metrics |= {"json_ok": 1.0, "num_commands": len(reply.commands)}
         result = await type_reply(self._terminal, reply)
         reason = StopReason.COMPLETED if reply.task_complete else StopReason.TOOL_STOPPED
@@ -98,17 +97,20 @@ class HarborTerminalTinkerEnv(Env):  # type: ignore[misc]
                 )
             result = await self._terminal.step(TerminalAction(done=True))
             reason, metrics["too_long"] = StopReason.CONTEXT_OVERFLOW, 1.0
-        return await self._finish(result.reward, {**metrics, **_stopped(reason)})
+        return await self._finish(result.reward, reason, metrics)
 
     async def close(self) -> None:
         """End the episode and its sandbox. A second call does nothing."""
         await self._terminal.close()
 
-    async def _finish(self, reward: float | None, metrics: Metrics) -> StepResult:
+    async def _finish(
+        self, reward: float | None, reason: StopReason, metrics: Metrics
+    ) -> StepResult:
         await self.close()
         if reward is None:
             raise SandboxError(f"the episode is dropped: {self._terminal.reason}")
         stops = self._renderer.get_stop_sequences()
+        metrics[f"stop/{reason}"] = 1.0  # the cookbook's loop takes the reason from it
         return StepResult(reward, True, ModelInput.empty(), stops, metrics, self._logs())
 
     async def _render(self) -> ModelInput:
@@ -116,11 +118,6 @@ class HarborTerminalTinkerEnv(Env):  # type: ignore[misc]
 
     def _logs(self) -> dict[str, str | int | float]:
         return {"reason": self._terminal.reason}
-
-
-def _stopped(reason: StopReason) -> Metrics:
-    """Return the metric by which the cookbook's loop knows why an episode ended."""
-    return {f"stop/{reason}": 1.0}
 
 
 @chz.chz
