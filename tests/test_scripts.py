@@ -21,6 +21,7 @@ SHELL = (
     "scripts/bench",
     "scripts/check",
     "scripts/demo",
+    "scripts/harbor_environment",
     "scripts/install",
     "scripts/sandbox_components",
     "scripts/soak",

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from scripts.benches._terminal_forgeries import FORGERIES, HOOKS, SHIMS
 from tests.components import absent
 from tests.patience import PATIENCE_S
 from tests.terminal.episodes import COUNT, TASKS, backend, copy_task
-from tests.terminal.test_verifier import FORGERIES, HOOKS, SHIMS
 
 ROOT = Path(__file__).parents[2]
 PYTHON = ROOT / "runs/harbor/bin/python"
