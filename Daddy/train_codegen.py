@@ -18,10 +18,8 @@ from Daddy.codegen.codegen_run import (
     CodegenPaths,
     RecordedRewards,
     describe_step,
-    drop_rows_after,
     hold_training,
     link_results,
-    read_json_lines,
     record_unsafe,
 )
 from Daddy.codegen.grade_outcome import PASSED
@@ -30,16 +28,15 @@ from Daddy.codegen.tasks import CodeTask, load_tasks, new_inputs
 from Daddy.codegen.tiny_corpus import make_corpus
 from Daddy.codegen.training_report import (
     COUNT,
+    ENDS,
     GREEDY,
     HITS,
     NEW,
-    Rows,
     describe_evaluations,
-    describe_gains,
     describe_step_metrics,
 )
 from Daddy.core.arguments import ArgumentParser, decimal_number, positive_seconds, whole_number
-from Daddy.core.atomic_files import append_line, canonical_json, read_json, sha256_hex, write_atomic
+from Daddy.core.atomic_files import append_line, canonical_json, sha256_hex, write_atomic
 from Daddy.core.clock import SystemClock
 from Daddy.core.dotenv import load_dotenv
 from Daddy.core.entry_point import run_entry
@@ -57,6 +54,15 @@ from Daddy.grpo.grpo_settings import (
     Prompt,
     choose_settings,
     settings_from_json,
+)
+from Daddy.grpo.training_records import (
+    Rows,
+    describe_changes,
+    drop_lines_after,
+    parse_seed_list,
+    read_json_lines,
+    read_record,
+    require_same,
 )
 from Daddy.sandbox.backend_facts import open_chosen_backend
 from Daddy.sandbox.pool import SandboxPool
@@ -102,9 +108,11 @@ def make_parser(environment: Mapping[str, str]) -> ArgumentParser:
     add("--gradient-accumulation-steps", number, "batches of a step (1)")
     add("--seed", whole_number(0), "seed of inputs and samples (0)")
     flag = parser.add_argument
-    flag("--seeds", type=parse_seeds, help="number of trainings one after another, or their seeds")
+    text = "number of trainings one after another, or their seeds"
+    flag("--seeds", type=parse_seed_list, help=text)
     flag("--tasks", type=Path, help="Python file that defines TASKS (tasks.py)")
-    flag("--shuffle-rewards", action="store_true", help="control: shuffle each group's rewards")
+    text = "control: shuffle each group's rewards"
+    flag("--shuffle-rewards", action="store_const", const=True, help=text)
     flag("--backend", default="auto", help="sandbox backend (auto)")
     flag("--allow-unsafe", action="store_true", help="run without confinement; the records say so")
     flag("--run-dir", type=Path, help="folder of the run (a new one in runs/)")
@@ -118,14 +126,6 @@ def _parse_loss(text: str) -> str:
     if text not in LOSSES:
         raise argparse.ArgumentTypeError(f"{text!r} is none of {', '.join(LOSSES)}")
     return text
-
-
-def parse_seeds(text: str) -> tuple[int, ...]:
-    """Parse ``3`` as the seeds 0, 1, 2, and ``4,7`` as these two."""
-    numbers = [whole_number(0, 10**6)(word) for word in text.split(",") if word.strip()]
-    if not numbers or (numbers == [0] and "," not in text):
-        raise argparse.ArgumentTypeError(f"{text!r} names no training")
-    return tuple(range(numbers[0]) if "," not in text else dict.fromkeys(numbers))
 
 
 @dataclass(frozen=True)
@@ -216,38 +216,24 @@ def _read_record(
     paths: CodegenPaths, given: Mapping[str, Any]
 ) -> tuple[GrpoSettings, tuple[int, ...], float]:
     """Return settings, seeds and time limit of a run. ConfigError if what is given differs."""
-    try:
-        record = read_json(paths.settings)
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise ConfigError(
-            f"there is no run at {paths.root}", "name its folder: --run-dir"
-        ) from error
+    record = read_record(paths.settings)
     settings, facts = settings_from_json(record.get("settings", {})), read_device_facts()
     if (settings.gpu, settings.vllm) > (facts.gpu, facts.vllm):
         raise ConfigError(
             f"the run of {paths.root} began with a GPU{' and vLLM' * settings.vllm}",
             "resume it on such a machine",
         )
-    recorded = {**record, **asdict(settings)}
     typed = {name: value for name, value in given.items() if value is not None}
-    changed = [name for name, value in typed.items() if recorded.get(name) != value]
-    if changed := [name for name in changed if name != "shuffle_rewards" or typed[name]]:
-        raise ConfigError(
-            f"the run of {paths.root} differs in {', '.join(changed)}", "resume it as it began"
-        )
+    require_same(paths.root, {**record, **asdict(settings)}, typed)
     return settings, tuple(record["seeds"]), float(record["time_s"])
 
 
 def _warm_tiny_model(tasks: Mapping[str, CodeTask], cache: Path) -> str:
-    from Daddy.grpo.tiny_model import TinyRecipe, warm_tiny_model
+    from Daddy.grpo.tiny_model import TinyRecipe, print_warm_start, warm_tiny_model
 
     prompts = {name: task.prompt for name, task in tasks.items()}
     corpus = make_corpus(prompts, random.Random(0), CORPUS)
-    return str(warm_tiny_model(corpus, TinyRecipe(), cache, _print_warm_start))
-
-
-def _print_warm_start(step: int, steps: int, loss: float) -> None:
-    print(f"warm start of the tiny model, once: {step}/{steps}, loss {loss:.2f}", flush=True)
+    return str(warm_tiny_model(corpus, TinyRecipe(), cache, print_warm_start))
 
 
 def _train_all(setup: Setup, seeds: Sequence[int], paths: CodegenPaths) -> int:
@@ -259,7 +245,7 @@ def _train_all(setup: Setup, seeds: Sequence[int], paths: CodegenPaths) -> int:
         print("\n".join(describe_evaluations(rows)))
         trainings.append([row for row in rows if "reward" in row])
         _draw(paths, setup.settings, trainings)
-    print("\n".join(describe_gains(trainings)))
+    print("\n".join(describe_changes(trainings, ("reward", "fully_correct"), ENDS)))
     print(f"model and records in {RESULTS}, rewards by step in {PLOT}", flush=True)
     return _report_errors(paths)
 
@@ -318,7 +304,7 @@ def _train(setup: Setup, paths: CodegenPaths) -> list[dict[str, Any]]:
     learner = GrpoLearner(
         GrpoTraining(settings, model, paths.root, prompts, rewards, setup.loop.loop, on_step, stop)
     )
-    drop_rows_after(paths, step)
+    drop_lines_after(step, [paths.metrics, paths.completions], paths.errors)
     if not (checkpoint and evaluations):
         _evaluate(setup, learner, rewards, paths, 0)
     setup.stop.notice = f"stopping after step {max(step, 0) + 1}"

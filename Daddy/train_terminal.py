@@ -38,10 +38,11 @@ from Daddy.grpo.training_records import (
     Rows,
     begin_record,
     describe_changes,
-    forget_rows_after,
+    drop_lines_after,
     parse_seed_list,
+    read_json_lines,
     read_record,
-    read_rows,
+    require_same,
 )
 from Daddy.sandbox.bubblewrap import BubblewrapBackend
 from Daddy.terminal.task_folder import TerminalTask, read_task
@@ -264,7 +265,9 @@ def _open_run(args: argparse.Namespace) -> tuple[TrainSettings, TrainingPaths]:
         if not args.log_path:
             raise UsageError("--resume continues a run of yours", "name its folder: --log-path")
         paths = TrainingPaths(args.log_path.resolve())
-        return _settings_from(read_record(paths.settings, {**given, "gpu": gpu})), paths
+        record = read_record(paths.settings)
+        require_same(paths.root, record, {**given, "gpu": gpu})
+        return _settings_from(record), paths
     if not args.task_dir:
         raise UsageError("there is no task to train on", "name its folder: --task-dir")
     given.setdefault("model_name", LARGE if gpu else TINY)
@@ -300,17 +303,13 @@ def _learning(settings: TrainSettings) -> str:
 
 
 def _warm_tiny_model(settings: TrainSettings, tasks: Sequence[TerminalTask], cache: Path) -> str:
-    from Daddy.grpo.tiny_model import TinyRecipe, warm_tiny_model
+    from Daddy.grpo.tiny_model import TinyRecipe, print_warm_start, warm_tiny_model
 
     instructions = {task.name: task.instruction for task in tasks}
     rows = int(settings.pane.partition("x")[2])
     corpus = make_chats(instructions, rows, random.Random(0), CORPUS)
     recipe = TinyRecipe(vocabulary=768, batch=16, steps=300)
-    return str(warm_tiny_model(corpus, recipe, cache, _print_warm_start))
-
-
-def _print_warm_start(step: int, steps: int, loss: float) -> None:
-    print(f"warm start of the tiny model, once: {step}/{steps}, loss {loss:.2f}", flush=True)
+    return str(warm_tiny_model(corpus, recipe, cache, print_warm_start))
 
 
 def _train_all(run: _Run, paths: TrainingPaths) -> int:
@@ -381,11 +380,11 @@ class _Training:
 
         paths, most = self._paths, self._run.settings.num_batches
         if paths.model.is_file():
-            return read_rows(paths.metrics)
+            return read_json_lines(paths.metrics)
         checkpoint = find_checkpoint(paths.root)
         step = checkpoint_step(checkpoint) if checkpoint else -1
         learner = self._open_learner(str(checkpoint) if step >= most else self._run.model)
-        forget_rows_after(step, paths.metrics, paths.errors)
+        drop_lines_after(step, [paths.metrics], paths.errors)
         for folder in paths.episodes.glob("*"):
             if int(folder.name) > step:
                 shutil.rmtree(folder)
@@ -397,7 +396,7 @@ class _Training:
             print("stopped; --resume goes on from the newest checkpoint")
             raise KeyboardInterrupt
         learner.save(paths.root)
-        return read_rows(paths.metrics)
+        return read_json_lines(paths.metrics)
 
     def _open_learner(self, model: str) -> Any:
         from Daddy.grpo.grpo_trainer import GrpoLearner, GrpoTraining

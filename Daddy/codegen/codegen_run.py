@@ -1,6 +1,5 @@
 """The files of a training, and the reward that writes each graded completion into them."""
 
-import contextlib
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -17,6 +16,7 @@ from Daddy.core.humanize import printable_line
 from Daddy.core.name_validation import new_token
 from Daddy.core.shared_weights_paths import PathBelow
 from Daddy.grpo.grpo_settings import Completion
+from Daddy.grpo.training_records import read_json_lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,27 +87,6 @@ def _record(step: int, name: str, completion: Completion, grade: Grade) -> dict[
         "seconds": round(grade.seconds, 4),
         "mb": grade.peak_mb,
     }
-
-
-def read_json_lines(path: Path) -> list[dict[str, Any]]:
-    """Return the JSON objects of a file's lines; a line that a crash cut is left out."""
-    found = []
-    if path.is_file():
-        for line in path.read_bytes().splitlines():
-            with contextlib.suppress(ValueError):
-                found.append(json.loads(line))
-    return found
-
-
-def drop_rows_after(paths: CodegenPaths, step: int) -> None:
-    """Remove lines of steps after the checkpoint that is resumed: they come again."""
-    for path in (paths.metrics, paths.completions):
-        kept = [json.dumps(row) for row in read_json_lines(path) if row["step"] <= step]
-        write_atomic(path, ("\n".join(kept) + "\n" if kept else "").encode())
-    if paths.errors.exists():
-        lines = paths.errors.read_text().splitlines(keepends=True)
-        kept = [line for line in lines if int(line.split()[1].rstrip(",")) <= step]
-        write_atomic(paths.errors, "".join(kept).encode())
 
 
 def record_unsafe(paths: CodegenPaths) -> None:

@@ -1,10 +1,9 @@
 """Pure. Describes the steps and the evaluations of trainings in lines for a person."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from statistics import fmean
 from typing import Any
 
-from Daddy.core.confidence_intervals import mean_interval, share_interval
+from Daddy.core.confidence_intervals import share_interval
 
 ENDS = 8
 """Steps at either end of a training that its gain compares."""
@@ -42,27 +41,6 @@ def describe_evaluations(rows: Rows) -> Iterator[str]:
             f"  {task}: {greedy}; fully correct {shares[0]}, then {shares[1]} of {after[COUNT]} "
             "samples"
         )
-
-
-def describe_gains(trainings: Sequence[Rows]) -> Iterator[str]:
-    """Give the means of the first and last steps; with several trainings, the gain's interval."""
-    for key, name in (("reward", "reward"), ("fully_correct", "fully correct")):
-        ends = [end_means(rows, key) for rows in trainings]
-        first, last = (fmean(column) for column in zip(*ends, strict=True))
-        gain = mean_interval([after - before for before, after in ends])
-        line = f"{name}: {first:.2f} in the first {ENDS} steps, {last:.2f} in the last"
-        if len(ends) > 1:
-            line += (
-                f"; gain {gain.middle:.2f} [{gain.low:.2f}, {gain.high:.2f}], "
-                f"95 % over {len(ends)} trainings"
-            )
-        yield line
-
-
-def end_means(rows: Rows, key: str) -> tuple[float, float]:
-    """Return the means of a metric over the first and over the last `ENDS` steps."""
-    values = [row[key] for row in rows if row.get(key) is not None]
-    return fmean(values[:ENDS]), fmean(values[-ENDS:])
 
 
 def _percent(share: float, count: int) -> str:

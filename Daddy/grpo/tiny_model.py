@@ -65,6 +65,11 @@ def warm_tiny_model(
     return folder
 
 
+def print_warm_start(step: int, steps: int, loss: float) -> None:
+    """Print how far the warm start is."""
+    print(f"warm start of the tiny model, once: {step}/{steps}, loss {loss:.2f}", flush=True)
+
+
 def _make(
     corpus: Sequence[tuple[str, str]],
     recipe: TinyRecipe,

@@ -31,21 +31,24 @@ def begin_record(path: Path, record: Mapping[str, Any]) -> None:
     write_atomic(path, canonical_json(record))
 
 
-def read_record(path: Path, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a run to be resumed. ConfigError if one that is `given` differs."""
+def read_record(path: Path) -> dict[str, Any]:
+    """Return the settings of a run to be resumed. Raises ConfigError if there is none."""
     try:
-        record = read_json(path)
+        return read_json(path)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise ConfigError(f"there is no run at {path.parent}", "name its folder") from error
+
+
+def require_same(folder: Path, record: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+    """Raise ConfigError if a setting that is `given` differs from the run's."""
     differing = [name for name, value in given.items() if record.get(name) != value]
     if differing:
         raise ConfigError(
-            f"the run of {path.parent} differs in {', '.join(differing)}", "resume it as it began"
+            f"the run of {folder} differs in {', '.join(differing)}", "resume it as it began"
         )
-    return record
 
 
-def read_rows(path: Path) -> list[dict[str, Any]]:
+def read_json_lines(path: Path) -> list[dict[str, Any]]:
     """Return the JSON objects of a file's lines; a line that a crash cut is left out."""
     rows = []
     if path.is_file():
@@ -55,10 +58,11 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def forget_rows_after(step: int, metrics: Path, errors: Path) -> None:
+def drop_lines_after(step: int, files: Sequence[Path], errors: Path) -> None:
     """Remove lines of steps after the checkpoint that is resumed: they come again."""
-    kept = [json.dumps(row) for row in read_rows(metrics) if row["step"] <= step]
-    write_atomic(metrics, "".join(f"{line}\n" for line in kept).encode())
+    for path in files:
+        rows = [json.dumps(row) for row in read_json_lines(path) if row["step"] <= step]
+        write_atomic(path, "".join(f"{row}\n" for row in rows).encode())
     if errors.exists():
         lines = errors.read_text().splitlines(keepends=True)
         kept = [line for line in lines if int(line.split()[1].rstrip(",")) <= step]
@@ -66,12 +70,13 @@ def forget_rows_after(step: int, metrics: Path, errors: Path) -> None:
 
 
 def describe_changes(trainings: Sequence[Rows], keys: Sequence[str], steps: int) -> Iterator[str]:
-    """Give means of metrics over the first and the last `steps`; several give an interval."""
+    """Give means of metrics over the first and the last `steps`; trainings give an interval."""
     for key in keys:
         columns = [[row[key] for row in rows if row.get(key) is not None] for rows in trainings]
         ends = [(fmean(values[:steps]), fmean(values[-steps:])) for values in columns]
         first, last = (fmean(column) for column in zip(*ends, strict=True))
-        line = f"{key}: {first:.2f} in the first {steps} batches, {last:.2f} in the last {steps}"
+        name = key.replace("_", " ")
+        line = f"{name}: {first:.2f} in the first {steps} steps, {last:.2f} in the last"
         if len(ends) > 1:
             change = mean_interval([after - before for before, after in ends])
             line += (

@@ -9,16 +9,15 @@ import pytest
 from Daddy.codegen.codegen_run import (
     CodegenPaths,
     describe_step,
-    drop_rows_after,
     has_end,
     hold_training,
     link_results,
-    read_json_lines,
 )
 from Daddy.codegen.tiny_corpus import _OTHERS, _SOLUTIONS, make_corpus
-from Daddy.codegen.training_report import describe_evaluations, describe_gains
+from Daddy.codegen.training_report import ENDS, describe_evaluations
 from Daddy.core.errors import ConfigError
 from Daddy.grpo.grpo_settings import Completion
+from Daddy.grpo.training_records import describe_changes, drop_lines_after, read_json_lines
 
 
 @pytest.mark.parametrize(
@@ -39,7 +38,7 @@ def test_a_completion_ends_by_its_token_or_by_an_unindented_line(
 def test_lines_after_the_checkpoint_go_and_a_cut_line_is_left_out(tmp_path: Path) -> None:
     paths = CodegenPaths(tmp_path)
     paths.metrics.write_text('{"step": 0}\n{"step": 1}\n{"step": 2}\n{"step"')
-    drop_rows_after(paths, 1)
+    drop_lines_after(1, [paths.metrics, paths.completions], paths.errors)
     assert [row["step"] for row in read_json_lines(paths.metrics)] == [0, 1]
     assert paths.completions.read_text() == ""
 
@@ -84,10 +83,10 @@ def test_the_gain_has_an_interval_over_trainings() -> None:
         [{"step": n, "reward": high * n / 16, "fully_correct": 0.5} for n in range(16)]
         for high in (0.8, 1.0)
     ]
-    first, second = describe_gains(trainings)
-    assert first.startswith("reward: 0.20 in the first 8 steps, 0.65 in the last; gain 0.45 [")
+    first, second = describe_changes(trainings, ("reward", "fully_correct"), ENDS)
+    assert first.startswith("reward: 0.20 in the first 8 steps, 0.65 in the last; change +0.45 [")
     assert second == (
-        "fully correct: 0.50 in the first 8 steps, 0.50 in the last; gain 0.00 [0.00, 0.00], "
+        "fully correct: 0.50 in the first 8 steps, 0.50 in the last; change +0.00 [+0.00, +0.00], "
         "95 % over 2 trainings"
     )
 

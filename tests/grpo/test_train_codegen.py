@@ -23,6 +23,7 @@ from Daddy.codegen.grader import Grader
 from Daddy.core.atomic_files import append_line
 from Daddy.core.entry_point import run_entry
 from Daddy.core.stop_conditions import SIGNALS, StopSignal
+from Daddy.grpo.training_records import parse_seed_list
 from tests.components import absent, program
 from tests.patience import PATIENCE_S, until
 
@@ -278,7 +279,7 @@ def test_a_missing_extra_is_told_before_anything_starts(
 
 @pytest.mark.parametrize(("text", "seeds"), [("3", (0, 1, 2)), ("4,7", (4, 7)), ("5,", (5,))])
 def test_seeds_are_a_number_or_a_list(text: str, seeds: tuple[int, ...]) -> None:
-    assert train_codegen.parse_seeds(text) == seeds
+    assert parse_seed_list(text) == seeds
 
 
 def test_an_option_of_the_command_line_wins_over_its_variable() -> None:
