@@ -309,10 +309,10 @@ def _complete(root: Path) -> None:
     for name in ("passwd", "group"):
         shutil.copy(root / f"usr/share/base-passwd/{name}.master", root / "etc" / name)
     (root / "usr/bin/awk").symlink_to("mawk")
-    # pip reads the bundle
     if certificates := sorted((root / "usr/share/ca-certificates").rglob("*.crt")):
-        bundle = root / "etc/ssl/certs/ca-certificates.crt"
-        bundle.write_bytes(b"".join(path.read_bytes() for path in certificates))
+        # pip does not start without the bundle
+        bundle = b"".join(path.read_bytes() for path in certificates)
+        write_new(root / "etc/ssl/certs/ca-certificates.crt", bundle)
     for folder, _, names in os.walk(root):
         for path in (Path(folder, name) for name in names):
             mode = path.lstat().st_mode

@@ -484,3 +484,15 @@ def test_a_python_outside_usr_is_not_the_hosts(tmp_path: Path) -> None:
     assert find_python(root) == "/nix/store/a/bin/python3.12"
     with pytest.raises(ConfigError, match="no Python"):
         read_host(root)
+
+
+def test_an_image_has_the_bundle_of_certificates_that_a_script_would_make(tmp_path: Path) -> None:
+    for name in ("passwd.master", "group.master"):
+        (tmp_path / "usr/share/base-passwd").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "usr/share/base-passwd" / name).write_text("root")
+    for name in ("usr/bin", "etc/ssl/certs", "usr/share/ca-certificates/mozilla"):
+        (tmp_path / name).mkdir(parents=True)
+    for name in ("b.crt", "a.crt"):
+        (tmp_path / "usr/share/ca-certificates/mozilla" / name).write_text(f"{name}\n")
+    images._complete(tmp_path)
+    assert (tmp_path / "etc/ssl/certs/ca-certificates.crt").read_text() == "a.crt\nb.crt\n"
