@@ -136,7 +136,7 @@ async def _clean(backend: Backend, run_dir: Path | None) -> int:
         paths = FanoutPaths(folder.resolve())
         try:
             name = settings_from({}, read_settings(paths)).name
-            with hold_run(paths, surely=True):
+            with hold_run(paths, require_locks=True):
                 deleted += await delete(name)
         except (ConfigError, FileError) as error:  # also of a run that is held, or of a release
             print(f"{error.message}: the sandboxes of {folder} are left alone")

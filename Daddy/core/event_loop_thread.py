@@ -1,4 +1,4 @@
-"""Runs coroutines for code that is synchronous."""
+"""Runs an event loop in a thread, for synchronous callers."""
 
 import asyncio
 import threading
@@ -26,7 +26,7 @@ class EventLoopThread:
         return self.submit(coroutine).result()
 
     def close(self) -> None:
-        """Stop the loop: a task that has not ended goes no further."""
+        """Stop the loop; unfinished tasks are abandoned."""
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join()
         self.loop.close()

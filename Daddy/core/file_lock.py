@@ -1,4 +1,4 @@
-"""Adapter for flock: keeps other processes from what this one does."""
+"""Adapter for flock: locks files against other processes."""
 
 import fcntl
 from collections.abc import Iterator
@@ -23,22 +23,21 @@ def try_lock(file: IO[Any] | int) -> bool:
 
 
 @contextmanager
-def hold_lock(path: Path, held: DaddyError, *, surely: bool = False) -> Iterator[None]:
-    """Lock a file, which is made if it is missing. Raises `held` if another process has locked it.
+def hold_lock(path: Path, locked: DaddyError, *, require_locks: bool = False) -> Iterator[None]:
+    """Lock a file, which is made if it is missing. Raises `locked` if another process has locked it.
 
-    A file system without locks is no error, but FileError if it must be known `surely` that no
-    other process has the lock.
+    A file system without locks is no error unless `require_locks`; then it is a FileError.
     """
     with path.open("ab") as file:  # NFS locks only files that are open for writing
         try:
             free = try_lock(file)
         except OSError as error:
-            if surely:
+            if require_locks:
                 raise FileError(
                     f"{path} cannot be locked ({error.strerror}), so it may be in use",
                     "use a folder on a disk with locks, on the machine that has run it",
                 ) from error
             free = True
         if not free:
-            raise held
+            raise locked
         yield

@@ -63,15 +63,15 @@ def begin_run(paths: FanoutPaths, settings: FanoutSettings, program: bytes) -> N
         raise
 
 
-def hold_run(paths: FanoutPaths, *, surely: bool = False) -> AbstractContextManager[None]:
+def hold_run(paths: FanoutPaths, *, require_locks: bool = False) -> AbstractContextManager[None]:
     """Keep other processes from running a run. Raises ConfigError if one does.
 
-    A file system without locks is no error, unless it must be known `surely` that none does: then
-    FileError. A result is created once anyway.
+    A file system without locks is no error unless `require_locks`; then it is a FileError. A result
+    is created once anyway.
     """
     fix = "wait for its end, or stop it with Ctrl-C"
     held = ConfigError(f"another process runs {paths.root}", fix)
-    return hold_lock(paths.settings, held, surely=surely)
+    return hold_lock(paths.settings, held, require_locks=require_locks)
 
 
 def read_settings(paths: FanoutPaths) -> dict[str, Any]:

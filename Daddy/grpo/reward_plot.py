@@ -29,7 +29,7 @@ def draw_rewards(path: Path, title: str, trainings: Sequence[Rows]) -> None:
     with _opened(path, title, ("mean reward", "fully correct"), "step") as (upper, lower):
         _draw(upper, "reward", trainings, COLOURS[0])
         _draw(lower, "fully_correct", trainings, COLOURS[1])
-        upper.set(ylim=(min(upper.get_ylim()[0], 0), 1))
+        _show_unit_range(upper)
         lower.set(ylim=(0, 1))
         lower.yaxis.set_major_formatter(PercentFormatter(1))
 
@@ -41,9 +41,15 @@ def draw_reward_and_turns(path: Path, title: str, groups: Mapping[str, Sequence[
             colour = COLOURS[number % len(COLOURS)]
             _draw(upper, "reward", trainings, colour, label)
             _draw(lower, "turns", trainings, colour, label)
-        upper.set(ylim=(0, 1))
+        _show_unit_range(upper)
         lower.set(ylim=(0, None))
         upper.legend(frameon=False, loc="upper left")
+
+
+def _show_unit_range(axes: Axes) -> None:
+    """Show rewards from 0 to 1, and those beyond."""
+    low, high = axes.get_ylim()
+    axes.set(ylim=(min(low, 0), max(high, 1)))
 
 
 @contextlib.contextmanager

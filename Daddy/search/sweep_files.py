@@ -149,7 +149,7 @@ def hold_sweep(paths: SweepPaths, rank: int = 0) -> AbstractContextManager[None]
         "wait for its end or stop it with Ctrl-C; --jobs runs several trials at once",
     )
     lock = paths.root / f"rank-{rank}.lock" if rank else paths.driver_lock
-    return hold_lock(lock, held, surely=True)
+    return hold_lock(lock, held, require_locks=True)
 
 
 def _newest_number(paths: SweepPaths) -> int:

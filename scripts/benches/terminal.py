@@ -79,7 +79,7 @@ def run(quick: bool) -> dict[str, object]:
         "episodes_at_once": EPISODES,
         "per_s": {name: round(rate, 2) for name, rate in rates.items()},
         "times": {name: round(ratio, 2) for name, ratio in ratios.items() if name != "ours"},
-        "forged": f"of {len(FORGERIES)}",
+        "forgeries": len(FORGERIES),
         "accepted": accepted,
         "rounds": len(rows),
     }
@@ -165,21 +165,21 @@ def _play_subprocess() -> float:
     return time.monotonic() - began
 
 
-def _forge(folder: Path) -> dict[str, object]:
+def _forge(folder: Path) -> dict[str, list[str]]:
     """Return the names of the forgeries that each contender gives a reward for."""
     scripts = {name: "\n".join(["cd /app", *lines]) for name, lines in FORGERIES.items()}
-    found: dict[str, list[str]] = {"ours": [], "harbor": [], "harbor in place": [], "trl": []}
+    found: dict[str, list[str]] = {"ours": [], "trl": []}
     for number, (name, lines) in enumerate(scripts.items()):
         runs = folder / f"ours-{number}"
         if asyncio.run(_play_ours(runs, lines)):
             found["ours"].append(name)
         if asyncio.run(_forge_in_place(runs, lines)):
             found["trl"].append(name)
-    for contender, mode in (("harbor", "separate"), ("harbor in place", "shared")):
-        if HARBOR.exists():
-            rewards = _forge_harbor(folder / mode, mode, list(scripts.values()))
-            found[contender] += [name for name, got in zip(scripts, rewards, strict=True) if got]
-    return {name: f"{len(names)} {'; '.join(names)}".strip() for name, names in found.items()}
+    modes = {"harbor": "separate", "harbor in place": "shared"} if HARBOR.exists() else {}
+    for contender, mode in modes.items():
+        rewards = _forge_harbor(folder / mode, mode, list(scripts.values()))
+        found[contender] = [name for name, got in zip(scripts, rewards, strict=True) if got]
+    return found
 
 
 def _forge_harbor(folder: Path, mode: str, scripts: list[str]) -> list[float]:
