@@ -24,7 +24,7 @@ def try_lock(file: IO[Any] | int) -> bool:
 
 @contextmanager
 def hold_lock(path: Path, locked: DaddyError, *, require_locks: bool = False) -> Iterator[None]:
-    """Lock a file, which is made if it is missing. Raises `locked` if another process has locked it.
+    """Lock a file, which is made if missing. Raises `locked` if another process has locked it.
 
     A file system without locks is no error unless `require_locks`; then it is a FileError.
     """

@@ -28,12 +28,11 @@ from harbor.environments.options import EnvironmentOptions
 from Daddy.core.errors import ConfigError, CopyFailedError, FileError
 from Daddy.core.name_validation import new_token
 from Daddy.sandbox.bubblewrap import BubblewrapBackend
-from Daddy.sandbox.choose_backend import require_isolation
 from Daddy.sandbox.image import images_folder
 from Daddy.sandbox.runner_client import RunnerSandbox
 from Daddy.sandbox.sandbox_interfaces import MIB, Outcome
 from Daddy.terminal.task_folder import read_context, read_verifier_mode
-from Daddy.terminal.task_sandboxes import VERIFIER_MB, TaskSandboxes
+from Daddy.terminal.task_sandboxes import VERIFIER_MB, TaskSandboxes, open_terminal_backend
 
 _TESTS: Final = "/tests"
 _LONGEST_S = 6 * 3600.0
@@ -53,9 +52,7 @@ class _Options(EnvironmentOptions):  # type: ignore[misc]
 
 @cache
 def _open_backend() -> BubblewrapBackend:
-    backend = BubblewrapBackend()
-    require_isolation(backend.name, backend.isolation(), generated=True, allow_unsafe=False)
-    return backend
+    return open_terminal_backend("bubblewrap")[0]
 
 
 class BubblewrapEnvironment(BaseEnvironment):  # type: ignore[misc]
@@ -95,10 +92,12 @@ class BubblewrapEnvironment(BaseEnvironment):  # type: ignore[misc]
         backend, image = _open_backend(), self.options.image
         self._sandboxes = TaskSandboxes(task, backend, cache_folder / "layers", image)
         mode = read_verifier_mode(task.folder / "task.toml")
+        # Harbor names the agent's environment TRIAL__env, and a separate one for its verifier, in
+        # which no agent runs, TRIAL__verifier__KEY.
         without_agent = "__verifier__" in self.session_id and not self.session_id.endswith("__env")
-        self._stays = self.options.in_place or mode == "shared" or without_agent
+        self._grades_in_place = self.options.in_place or mode == "shared" or without_agent
         self._folder = task.recipe.folder
-        self._turn = asyncio.Lock()
+        self._command_lock = asyncio.Lock()
 
     async def start(self, force_build: bool) -> None:
         """Make the sandbox that the agent finds; of trials of one task only one builds."""
@@ -132,7 +131,7 @@ class BubblewrapEnvironment(BaseEnvironment):  # type: ignore[misc]
         given = self._sandboxes.command(*argv, env=variables)
         limits = self._sandboxes.limits(timeout_sec or _LONGEST_S, self._more_mb)
         limits = replace(limits, output_bytes=_OUTPUT_BYTES)
-        async with self._turn:
+        async with self._command_lock:
             running = asyncio.ensure_future(self._sandbox.run(given, limits))
             try:
                 outcome = await asyncio.shield(running)
@@ -153,8 +152,8 @@ class BubblewrapEnvironment(BaseEnvironment):  # type: ignore[misc]
 
     async def upload_dir(self, source_dir: Path | str, target_dir: str) -> None:
         """Copy a folder of the host; ``/tests`` into a sandbox in which the agent never ran."""
-        if target_dir == _TESTS and not self._stays:
-            await self._renew()
+        if target_dir == _TESTS and not self._grades_in_place:
+            await self._enter_verifier_sandbox()
         try:
             await self._put(Path(source_dir), target_dir)
         except FileError:  # a link, which put refuses
@@ -162,7 +161,9 @@ class BubblewrapEnvironment(BaseEnvironment):  # type: ignore[misc]
             with tempfile.TemporaryDirectory() as folder:
                 packed = shutil.make_archive(f"{folder}/links", "tar", source_dir)
                 await self._put(Path(packed), inside)
-            await self._do(f"mkdir -p {target} && tar xf {inside} -C {target} && rm {inside}")
+            await self._run_checked(
+                f"mkdir -p {target} && tar xf {inside} -C {target} && rm {inside}"
+            )
 
     async def download_file(self, source_path: str, target_path: Path | str) -> None:
         """Copy a file to the host."""
@@ -175,15 +176,15 @@ class BubblewrapEnvironment(BaseEnvironment):  # type: ignore[misc]
         except CopyFailedError:  # a link or a device, which get refuses
             with tempfile.TemporaryDirectory() as folder:
                 inside, packed = f"/{new_token()}.tar", Path(folder, "links.tar")
-                await self._do(f"tar cf {inside} -C {shlex.quote(source_dir)} .")
+                await self._run_checked(f"tar cf {inside} -C {shlex.quote(source_dir)} .")
                 await self._get(inside, packed)
-                await self._do(f"rm -f {inside}")
+                await self._run_checked(f"rm -f {inside}")
                 most = self._sandboxes.limits(0).scratch_files
                 shutil.unpack_archive(packed, target_dir, "tar", filter=_make_filter(most))
 
-    async def _renew(self) -> None:
+    async def _enter_verifier_sandbox(self) -> None:
         """Go on in a new sandbox, with what was changed in this one but the verifier's folders."""
-        async with self._turn:
+        async with self._command_lock:
             with tempfile.TemporaryDirectory() as folder:
                 changes = Path(folder, "changes.tar")
                 if not await self._sandbox.save_changes(changes, self._most_bytes()):
@@ -193,19 +194,19 @@ class BubblewrapEnvironment(BaseEnvironment):  # type: ignore[misc]
             self._more_mb = VERIFIER_MB
         await self.ensure_dirs(self._mount_targets(writable_only=True))
 
-    async def _do(self, line: str) -> None:
+    async def _run_checked(self, line: str) -> None:
         done = await self.exec(line, user="root")
         if done.return_code:
             raise CopyFailedError(f"the copy failed: {done.stderr}", "check the path")
 
     async def _put(self, source: Path, target: str) -> None:
-        async with self._turn:
+        async with self._command_lock:
             await self._sandbox.put(source, os.path.join(self._folder, target))  # noqa: PTH118
 
     async def _get(self, source: str, target: Path) -> None:
         with tempfile.TemporaryDirectory() as folder:
             got = Path(folder, "got")
-            async with self._turn:
+            async with self._command_lock:
                 await self._sandbox.get(source, got, self._most_bytes())
             await asyncio.to_thread(_copy, got, target)
 
