@@ -163,7 +163,6 @@ CLASSES = """\
 | plan | begins here, prints how long it takes, and goes on with `--resume` after Ctrl-C |
 | engine | needs Docker; the code and output are of the line that does the same without it |
 | install | downloads: typed once by hand on Linux, not by the tests |
-| not yet | belongs to a system that is not built yet |
 """
 
 
