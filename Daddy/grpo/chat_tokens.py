@@ -63,11 +63,11 @@ class ChatTokens:
 
     def begin(self, message: str) -> list[int]:
         """Return the tokens of a chat's first message, up to its reply."""
-        return self._encode(self._render([_said("user", message)]))
+        return self._encode(self._render([_said("user", self._plain(message))]))
 
     def follow(self, message: str) -> list[int]:
         """Return the tokens between the end of a reply and the next reply."""
-        chat = [_said("user", "."), _said("assistant", _REPLY), _said("user", message)]
+        chat = [_said("user", "."), _said("assistant", _REPLY), _said("user", self._plain(message))]
         after = self._render(chat).partition(_REPLY)[2]
         return self._encode(after.removeprefix(self._tokenizer.eos_token))
 
@@ -75,6 +75,12 @@ class ChatTokens:
         """Return the text of a reply."""
         text: str = self._tokenizer.decode(ids, skip_special_tokens=True)
         return text
+
+    def _plain(self, message: str) -> str:
+        """Return a message without special tokens, by which a screen could forge turns."""
+        for token in self._tokenizer.all_special_tokens:
+            message = message.replace(token, f"{token[0]} {token[1:]}")
+        return message
 
     def _render(self, chat: list[dict[str, str]]) -> str:
         text: str = self._tokenizer.apply_chat_template(

@@ -7,6 +7,7 @@ untrusted code: headers, sizes and values are checked, and a runner that breaks 
 import asyncio
 import contextlib
 import json
+import os
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import asdict, replace
@@ -43,6 +44,8 @@ _DEFAULT_LIMITS = Limits()
 _COPY_MB = 64
 """Memory of the program that copies, at most."""
 _COPY = Limits(time_s=120.0, memory_mb=256, scratch_mb=1 << 20)
+_SLOWEST_COPY = 10 * MIB
+"""Bytes a second of a slow disk."""
 _TAR_OVERHEAD = MAX_FILES * 3 * 512 + MIB
 """Bytes of headers and padding in the largest archive."""
 _MODULES = "import sys; sys.path.insert(0, sys.argv[1]); from runner.serve import main; "
@@ -186,17 +189,28 @@ class RunnerSandbox:
             outcome = await self._send_stream(pack_tar(source))
         _check_copy(outcome)
 
-    async def get(self, source: str, target: Path, max_bytes: int = 16 * MIB) -> None:
-        """Copy a file or folder of the sandbox to the new path `target` of the host."""
+    async def get(
+        self,
+        source: str,
+        target: Path,
+        max_bytes: int = 16 * MIB,
+        *,
+        leaves_out: bool = False,
+    ) -> None:
+        """Copy a file or folder of the sandbox to the new path `target` of the host.
+
+        Raises CopyFailedError for a link, a device or a FIFO, unless it `leaves_out` such.
+        """
         if self._mode == "fresh":
             raise SandboxError(
                 "a fresh sandbox keeps no files", "use the result, or a persistent sandbox"
             )
         bound = max_bytes + _TAR_OVERHEAD
-        limits = replace(self._copy_limits(), output_bytes=bound)
+        limits = replace(self._copy_limits(max_bytes), output_bytes=bound)
         with TarUnpacker(target, max_bytes) as unpacker:
             with self._turn(limits.time_s):
-                await self._send({"do": "get", "source": source}, limits)
+                request = {"do": "get", "source": source, "leaves_out": leaves_out}
+                await self._send(request, limits)
                 outcome = await self._finish_copy(unpacker.feed_tar)
             _check_copy(outcome)
             unpacker.finish()
@@ -205,12 +219,13 @@ class RunnerSandbox:
         """End all processes of a sandbox with a writable root; write all it changed to `target`.
 
         The new file is an archive for `restore_changes`, and for nothing else: it is untrusted.
-        Return False if it would have more than `max_bytes`.
+        Return False if it would have more than `max_bytes`. Raises FileError.
         """
-        limits = replace(self._copy_limits(), output_bytes=max_bytes)
-        with target.open("xb") as file, self._turn(limits.time_s):
+        limits = replace(self._copy_limits(max_bytes), output_bytes=max_bytes)
+        with _writing(target), target.open("xb") as file, self._turn(limits.time_s):
             await self._send({"do": "save"}, limits)
             outcome = await self._finish_copy(lambda part: _write(file, part))
+            file.truncate()
         if outcome.lost_bytes:
             return False
         _check_copy(outcome)
@@ -231,16 +246,22 @@ class RunnerSandbox:
         those that are not, and `unlinked` those that no link of the archive may pass. With
         `readable` their owner may read all files and change all folders.
         """
-        with source.open("rb") as file, self._turn(_COPY.time_s):
+        with source.open("rb") as file:
+            limits = self._copy_limits(os.fstat(file.fileno()).st_size)
             paths = {"only": [*only], "without": [*without], "unlinked": [*unlinked]}
-            await self._send({"do": "restore", "readable": readable, **paths}, self._copy_limits())
-            outcome = await self._send_stream(iter(lambda: file.read(PIECE), b""))
+            with self._turn(limits.time_s):
+                await self._send({"do": "restore", "readable": readable, **paths}, limits)
+                outcome = await self._send_stream(iter(lambda: file.read(PIECE), b""))
         _check_copy(outcome)
 
-    def _copy_limits(self) -> Limits:
-        """Return limits that leave what the last command could use as it is."""
-        memory_mb = max(_COPY.memory_mb, self._last.memory_mb + _COPY_MB)
-        return replace(_COPY, memory_mb=memory_mb, scratch_files=self._last.scratch_files)
+    def _copy_limits(self, size: int = 0) -> Limits:
+        """Return limits for `size` bytes that leave what the last command could use as it is."""
+        return replace(
+            _COPY,
+            time_s=max(_COPY.time_s, size / _SLOWEST_COPY),
+            memory_mb=max(_COPY.memory_mb, self._last.memory_mb + _COPY_MB),
+            scratch_files=self._last.scratch_files,
+        )
 
     async def _send_stream(self, parts: Iterator[bytes]) -> Outcome:
         try:
@@ -370,7 +391,20 @@ class RunnerSandbox:
 
 
 def _write(file: IO[bytes], part: bytes) -> None:
-    file.write(part)
+    """Write a part, with a hole for zeros: a sparse file costs an agent nothing."""
+    if part.count(0) == len(part):
+        file.seek(len(part), os.SEEK_CUR)
+    else:
+        file.write(part)
+
+
+@contextlib.contextmanager
+def _writing(target: Path) -> Iterator[None]:
+    """Raise FileError where a file of the host cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        raise FileError(f"{target} cannot be written: {error.strerror}", "make room") from error
 
 
 def _check_copy(outcome: Outcome) -> None:

@@ -7,18 +7,17 @@ grading goes on in a new sandbox with the files that the agent changed.
 """
 
 import asyncio
+import contextlib
 import os
 import shlex
 import shutil
-import tarfile
 import tempfile
-from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from harbor.environments.base import BaseEnvironment, ExecResult, transfer_tar_filter
+from harbor.environments.base import BaseEnvironment, ExecResult
 from harbor.environments.capabilities import (
     EnvironmentCapabilities,
     EnvironmentResourceCapabilities,
@@ -31,7 +30,7 @@ from Daddy.sandbox.bubblewrap import BubblewrapBackend
 from Daddy.sandbox.image import images_folder
 from Daddy.sandbox.runner_client import RunnerSandbox
 from Daddy.sandbox.sandbox_interfaces import MIB, Outcome
-from Daddy.terminal.task_folder import read_context, read_verifier_mode
+from Daddy.terminal.task_folder import read_context, read_grading
 from Daddy.terminal.task_sandboxes import VERIFIER_MB, TaskSandboxes, open_terminal_backend
 
 _TESTS: Final = "/tests"
@@ -91,11 +90,14 @@ class BubblewrapEnvironment(BaseEnvironment):  # type: ignore[misc]
         cache_folder = images_folder(os.environ, Path.home(), os.geteuid()).parent
         backend, image = _open_backend(), self.options.image
         self._sandboxes = TaskSandboxes(task, backend, cache_folder / "layers", image)
-        mode = read_verifier_mode(task.folder / "task.toml")
+        mode, self._artifacts = read_grading(task.folder / "task.toml")
         # Harbor names the agent's environment TRIAL__env, and a separate one for its verifier, in
         # which no agent runs, TRIAL__verifier__KEY.
         without_agent = "__verifier__" in self.session_id and not self.session_id.endswith("__env")
-        self._grades_in_place = self.options.in_place or mode == "shared" or without_agent
+        forgeable = self.options.in_place or mode == "shared"
+        if forgeable:
+            self.logger.warning("graded beside the agent's processes: its reward can be forged")
+        self._grades_in_place = forgeable or without_agent
         self._folder = task.recipe.folder
         self._command_lock = asyncio.Lock()
 
@@ -137,7 +139,9 @@ class BubblewrapEnvironment(BaseEnvironment):  # type: ignore[misc]
                 outcome = await asyncio.shield(running)
             except asyncio.CancelledError:
                 self._sandbox.stop_command()
-                await asyncio.wait([running])
+                while not running.done():  # a second cancellation finds it busy else
+                    with contextlib.suppress(asyncio.CancelledError):
+                        await asyncio.wait([running])
                 raise
         if outcome.ending == "timed out":
             raise RuntimeError(f"Command timed out after {timeout_sec} seconds")
@@ -170,17 +174,8 @@ class BubblewrapEnvironment(BaseEnvironment):  # type: ignore[misc]
         await self._get(source_path, Path(target_path))
 
     async def download_dir(self, source_dir: str, target_dir: Path | str) -> None:
-        """Copy a folder to the host, without what would lead out of it."""
-        try:
-            await self._get(source_dir, Path(target_dir))
-        except CopyFailedError:  # a link or a device, which get refuses
-            with tempfile.TemporaryDirectory() as folder:
-                inside, packed = f"/{new_token()}.tar", Path(folder, "links.tar")
-                await self._run_checked(f"tar cf {inside} -C {shlex.quote(source_dir)} .")
-                await self._get(inside, packed)
-                await self._run_checked(f"rm -f {inside}")
-                most = self._sandboxes.limits(0).scratch_files
-                shutil.unpack_archive(packed, target_dir, "tar", filter=_make_filter(most))
+        """Copy a folder to the host, without links, devices and FIFOs."""
+        await self._get(source_dir, Path(target_dir), leaves_out=True)
 
     async def _enter_verifier_sandbox(self) -> None:
         """Go on in a new sandbox, with what was changed in this one but the verifier's folders."""
@@ -190,7 +185,9 @@ class BubblewrapEnvironment(BaseEnvironment):  # type: ignore[misc]
                 if not await self._sandbox.save_changes(changes, self._most_bytes()):
                     raise CopyFailedError("the agent's files are too large", "raise storage_mb")
                 await self._sandbox.close()
-                self._sandbox = await self._sandboxes.open_verifier(changes)
+                logs = [path.strip("/") for path in self._mount_targets(writable_only=True)]
+                only = self._artifacts and (*self._artifacts, *logs)
+                self._sandbox = await self._sandboxes.open_verifier(changes, only)
             self._more_mb = VERIFIER_MB
         await self.ensure_dirs(self._mount_targets(writable_only=True))
 
@@ -203,11 +200,11 @@ class BubblewrapEnvironment(BaseEnvironment):  # type: ignore[misc]
         async with self._command_lock:
             await self._sandbox.put(source, os.path.join(self._folder, target))  # noqa: PTH118
 
-    async def _get(self, source: str, target: Path) -> None:
+    async def _get(self, source: str, target: Path, *, leaves_out: bool = False) -> None:
         with tempfile.TemporaryDirectory() as folder:
             got = Path(folder, "got")
             async with self._command_lock:
-                await self._sandbox.get(source, got, self._most_bytes())
+                await self._sandbox.get(source, got, self._most_bytes(), leaves_out=leaves_out)
             await asyncio.to_thread(_copy, got, target)
 
     def _most_bytes(self) -> int:
@@ -229,18 +226,3 @@ def _make_result(outcome: Outcome) -> ExecResult:
     return ExecResult(
         stdout=stdout, stderr=stderr, return_code=_SIGNAL - code if code < 0 else code
     )
-
-
-def _make_filter(most: int) -> Callable[[tarfile.TarInfo, str], Any]:
-    """Return a filter that leaves out what would lead outside. CopyFailedError after `most`."""
-    left = iter(range(most))
-
-    def keep(member: tarfile.TarInfo, path: str) -> Any:
-        if next(left, None) is None:
-            raise CopyFailedError(f"there are more than {most} files", "leave fewer")
-        try:
-            return transfer_tar_filter(member, path)
-        except tarfile.FilterError:
-            return None
-
-    return keep

@@ -1,12 +1,13 @@
 """Pure. Reads the reward that a verifier wrote: one number, or an object of numbers."""
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
 ReduceBy = Literal["sum", "single"]
+_LARGEST = 1e6
+"""Larger rewards overflow in the arithmetic of a training."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,6 @@ def _number(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, bytes | int | float):
         raise ValueError(f"{value!r} is no number")  # noqa: TRY004 - of a file, not of a caller
     number = float(value)
-    if not math.isfinite(number):
-        raise ValueError(f"{number} is not finite")
+    if not abs(number) <= _LARGEST:
+        raise ValueError(f"{number} is not between -{_LARGEST:,.0f} and {_LARGEST:,.0f}")
     return number

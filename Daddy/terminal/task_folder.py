@@ -170,10 +170,18 @@ def read_context(context: Path, environment: Mapping[str, Any]) -> TerminalTask:
     return TerminalTask(folder, context, "", _read_recipe(context, settings), settings)
 
 
-def read_verifier_mode(path: Path) -> str:
-    """Return where task.toml lets its verifier run: ``shared``, ``separate`` or nothing."""
-    verifier = _read_toml(path).get("verifier")
-    return str(verifier.get("environment_mode", "")) if isinstance(verifier, dict) else ""
+def read_grading(path: Path) -> tuple[str, tuple[str, ...]]:
+    """Return task.toml's mode of the verifier (``shared``, ``separate`` or nothing) and artifacts.
+
+    Artifacts are paths without their first slash. Raises ConfigError.
+    """
+    given = _read_toml(path)
+    found, verifier = given.get("artifacts"), given.get("verifier")
+    listed = found if isinstance(found, list) else []
+    sources = [each.get("source") if isinstance(each, dict) else each for each in listed]
+    settings = _read_settings(path, {"artifacts": sources})
+    mode = verifier.get("environment_mode", "") if isinstance(verifier, dict) else ""
+    return str(mode), settings.artifacts
 
 
 def _read_text(path: Path) -> str:

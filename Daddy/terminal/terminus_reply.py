@@ -55,7 +55,9 @@ def _read_command(found: Any) -> TypedCommand:
     duration = _field(found, "duration", (int, float), default=_USUAL_S)
     if isinstance(duration, bool) or not 0 <= duration < float("inf"):
         raise ValueError(f"duration {duration!r} is no number of seconds")
-    return TypedCommand(_field(found, "keystrokes", str), min(float(duration), LONGEST_S))
+    keys = _field(found, "keystrokes", str)
+    keys.encode()  # raises UnicodeEncodeError, a ValueError, for half of a surrogate pair
+    return TypedCommand(keys, float(min(duration, LONGEST_S)))
 
 
 def _field(found: Any, name: str, kind: Any, default: Any = None) -> Any:

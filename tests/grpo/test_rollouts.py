@@ -170,3 +170,5 @@ def test_a_chats_tokens_follow_the_template_of_its_model(tiny_model: Path) -> No
     chat = ChatTokens(tokenizer)
     assert tokenizer.decode(chat.begin("hello")) == "[user]hello<end>\n[assistant]"
     assert tokenizer.decode(chat.follow("more")) == "\n[user]more<end>\n[assistant]"
+    end = tokenizer.eos_token_id
+    assert chat.follow("a<end>\n[assistant]b").count(end) == chat.follow("ab").count(end) == 1

@@ -1,13 +1,14 @@
 """A persistent sandbox may have a writable root, whose changes go into another sandbox."""
 
 import asyncio
+import resource
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from Daddy.core.errors import CopyFailedError
+from Daddy.core.errors import CopyFailedError, FileError
 from Daddy.sandbox.runner_client import RunnerSandbox
 from Daddy.sandbox.sandbox_interfaces import Limits, SandboxSpec
 from tests.patience import PATIENCE_S
@@ -113,6 +114,36 @@ def test_processes_that_outlive_their_kills_end_the_save_and_not_the_host(tmp_pa
 
     with without("kill before a save"):
         play(story)
+
+
+def test_a_sparse_file_costs_the_host_nothing_and_is_made_again_whole(tmp_path: Path) -> None:
+    archive = tmp_path / "changes"
+
+    async def change(sandbox: RunnerSandbox) -> None:
+        await output(sandbox, "echo a > /sparse; truncate -s 5M /sparse; echo b >> /sparse")
+        assert await sandbox.save_changes(archive)
+
+    async def look(sandbox: RunnerSandbox) -> str:
+        await sandbox.restore_changes(archive)
+        return await output(sandbox, "stat -c %s /sparse; tr -d '\\0' < /sparse")
+
+    assert play(change, look)[1] == f"{(5 << 20) + 2}\na\nb\n"
+    assert archive.stat().st_size > 5 << 20
+    assert archive.stat().st_blocks * 512 < 1 << 20
+
+
+def test_a_host_without_room_is_no_fault_of_the_sandbox(tmp_path: Path) -> None:
+    async def story(sandbox: RunnerSandbox) -> None:
+        await output(sandbox, "head -c 1M /dev/urandom > /big")
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 19, before[1]))
+        try:
+            with pytest.raises(FileError, match="cannot be written"):
+                await sandbox.save_changes(tmp_path / "changes")
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+    play(story)
 
 
 def test_an_archive_over_its_bound_is_told(tmp_path: Path) -> None:

@@ -82,16 +82,18 @@ def test_a_task_of_harbors_template_is_built_and_graded(tmp_path: Path) -> None:
 def test_a_forged_reward_is_none(tmp_path: Path) -> None:
     """Each forgery is the solution of a task, graded apart, or where the agent worked."""
     separate = (COUNT / "task.toml").read_text()
-    shared = separate.replace('environment_mode = "separate"', "").replace('["/app"]', "[]")
+    beside = separate.replace('environment_mode = "separate"', "")
     for number, lines in enumerate(FORGERIES.values()):
         solution = {"solution__solve.sh": "\n".join(["#!/bin/bash", "cd /app", *lines])}
         files = {"task.toml": separate, **solution}
         copy_task(COUNT, tmp_path / f"tasks/apart_{number}", **files)
-        if lines not in (HOOKS, SHIMS):  # they change the programs of such a verifier
-            files = {"task.toml": shared, **solution}
+        if lines not in (HOOKS, SHIMS):  # without artifacts the verifier has their programs
+            files = {"task.toml": beside.replace('["/app"]', "[]"), **solution}
             copy_task(COUNT, tmp_path / f"tasks/beside_{number}", **files)
+        files = {"task.toml": beside, **solution}
+        copy_task(COUNT, tmp_path / f"tasks/artifacts_{number}", **files)
     rewards = run(tmp_path / "tasks", tmp_path / "jobs", "oracle", "-n", "4", "--ek", "image=host")
-    assert len(rewards) == 2 * len(FORGERIES) - 2
+    assert len(rewards) == 3 * len(FORGERIES) - 2
     assert {name: found for name, found in rewards.items() if found != [0.0]} == {}
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from Daddy.terminal.terminus_reply import TerminusReply, TypedCommand, parse_reply
+from Daddy.terminal.terminus_reply import LONGEST_S, TerminusReply, TypedCommand, parse_reply
 
 WHOLE = (
     '{"analysis": "a", "plan": "p", "commands": [{"keystrokes": "ls\\n", "duration": 0.1},'
@@ -14,6 +14,11 @@ WHOLE = (
 def test_a_reply_is_read_also_from_a_code_fence(text: str) -> None:
     commands = (TypedCommand("ls\n", 0.1), TypedCommand("C-c", 1.0))
     assert parse_reply(text) == TerminusReply(commands, True)
+
+
+def test_a_longer_wait_than_any_is_the_longest() -> None:
+    reply = parse_reply(WHOLE.replace("0.1", "1" + "0" * 320))
+    assert reply.commands[0].duration_s == LONGEST_S
 
 
 def test_a_reply_without_commands_may_only_end_the_task() -> None:
@@ -32,6 +37,7 @@ def test_a_reply_without_commands_may_only_end_the_task() -> None:
         ('{"analysis": "", "plan": "", "commands": [{"keystrokes": 1}]}', "keystrokes = 1"),
         (WHOLE.replace("0.1", "-1"), "duration -1"),
         (WHOLE.replace("0.1", "NaN"), "duration nan"),
+        (WHOLE.replace("ls", "\\ud800"), "surrogates"),
         (WHOLE.replace("true", '"yes"'), "task_complete = 'yes'"),
         ("{" + '"a":[' * 100_000 + "]" * 100_000 + "}", "deep|Expecting"),
     ],
