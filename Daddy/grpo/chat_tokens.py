@@ -4,7 +4,7 @@ A model's tokens stay as they were sampled: a reply is never tokenised again. Th
 its tokenizer only renders the texts around them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -22,6 +22,10 @@ class SampledTokens(NamedTuple):
     ids: Sequence[int]
     logprobs: Sequence[float]
     ended: bool
+
+
+Sampler = Callable[[Sequence[Sequence[int]]], Sequence[SampledTokens]]
+"""Takes the tokens of prompts; gives a reply to each, sampled as one batch."""
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""The agents that play an episode: the task's solution, nobody, a person, and a model at a URL."""
+"""Agents that play an episode: the solution, one that does nothing, a person, a model at a URL."""
 
 import asyncio
 import json
@@ -30,7 +30,7 @@ Reply with one JSON object and nothing else:
 Each "keystrokes" is typed as it is, and \\n presses Enter; "duration" is the longest wait in
 seconds. Set "task_complete" to true once the task is done."""
 _ANSWER_S, _ANSWER_BYTES = 300.0, 1 << 20
-LEAST_S: Final = 1.0
+_LEAST_S: Final = 1.0
 """The shortest wait for a command that a reply asks for."""
 _REFRESH_S, _KEYS_BYTES = 0.1, 1024
 _END_KEY = b"\x1d"
@@ -83,15 +83,33 @@ async def play_human(env: AsyncTerminalGymEnv, obs: str) -> None:
         print()
 
 
-async def type_reply(env: AsyncTerminalGymEnv, reply: TerminusReply) -> StepResult:
+async def answer(
+    env: AsyncTerminalGymEnv, text: str, *, ended: bool = True, last: bool = False
+) -> tuple[TerminusReply | None, StepResult]:
+    """Type a model's reply; return it, and the step after it.
+
+    One that breaks the format, or was cut before it `ended`, is None and ends the episode with 0.
+    """
+    try:
+        if not ended:
+            raise ValueError("it was cut off")
+        reply = parse_reply(text)
+    except ValueError as error:
+        return None, env.end_with_zero(f"a reply broke the format: {error}")
+    return reply, await type_reply(env, reply, last=last)
+
+
+async def type_reply(
+    env: AsyncTerminalGymEnv, reply: TerminusReply, *, last: bool = False
+) -> StepResult:
     """Type a reply's commands, each to its end or time; return the last step."""
     for command in reply.commands:
-        wait_s = max(command.duration_s, LEAST_S)
+        wait_s = max(command.duration_s, _LEAST_S)
         result = await env.step(TerminalAction(command.keys, max_timeout_sec=wait_s))
         if result.done:
             return result
-    if reply.task_complete or not reply.commands:
-        return await env.step(TerminalAction(done=reply.task_complete))
+    if (done := reply.task_complete or last) or not reply.commands:
+        return await env.step(TerminalAction(done=done))
     return result
 
 
@@ -111,12 +129,7 @@ def play_model(url: str, model: str, max_turns: int, key: str = "") -> Agent:
         for _ in range(max_turns):
             body = {"model": model, "messages": messages}
             text = await asyncio.to_thread(_ask, address, body, key)
-            try:
-                reply = parse_reply(text)
-            except ValueError as error:
-                env.end_with_zero(f"the reply broke the format: {error}")
-                return
-            result = await type_reply(env, reply)
+            _, result = await answer(env, text)
             if result.done:
                 return
             messages.append({"role": "assistant", "content": text})

@@ -148,10 +148,11 @@ class AsyncTerminalGymEnv:
         """The reason of the episode's reward."""
         return self._verdict.reason if self._verdict else ""
 
-    def end_with_zero(self, reason: str) -> None:
+    def end_with_zero(self, reason: str) -> StepResult:
         """End the episode with reward 0, without its verifier: the agent broke a rule."""
         self._verdict = self._verdict or EpisodeGrade(0.0, reason)
         self._record_result(self._verdict)
+        return StepResult("", self._verdict.reward, True, self._info())
 
     def _require_episode(self, *, graded: bool = True) -> RunnerSandbox:
         """Return the episode's sandbox. UsageError if there is none, or one that is `graded`."""

@@ -1,8 +1,8 @@
 """Plays the episodes of a batch: all live ones get their replies at once, then type at once.
 
 An episode whose sandbox fails has no reward: it is dropped, and the others go on. A reply that
-breaks the format, or a chat that leaves no room for a reply in the model's context, ends its
-episode with reward 0.
+breaks the format ends its episode with reward 0. After its last turn, or when the chat leaves no
+room for a reply in the model's context, an episode is graded as it is.
 """
 
 import asyncio
@@ -15,15 +15,13 @@ from typing import Any
 
 from Daddy.core.clock import Clock
 from Daddy.core.errors import DaddyError
-from Daddy.grpo.chat_tokens import ChatTokens, SampledTokens, TokenEpisode
-from Daddy.terminal.agents import FORMAT, LEAST_S
+from Daddy.grpo.chat_tokens import ChatTokens, SampledTokens, Sampler, TokenEpisode
+from Daddy.terminal.agents import FORMAT, answer
 from Daddy.terminal.task_sandboxes import TaskSandboxes
 from Daddy.terminal.terminal_gym import AsyncTerminalGymEnv, TerminalAction
-from Daddy.terminal.terminus_reply import TerminusReply, parse_reply
 
 KEPT_BATCHES = 10
 """The newest batches whose episodes' records are kept."""
-Sampler = Callable[[Sequence[Sequence[int]]], Sequence[SampledTokens]]
 
 
 @dataclass(frozen=True)
@@ -79,24 +77,26 @@ class TerminalRollout:
         """Play an episode of each task; return them, and the seconds of terminals and sampling."""
         shutil.rmtree(self._folder / f"{batch - KEPT_BATCHES:06}", ignore_errors=True)
         runs = self._folder / f"{batch:06}"
-        seats = [_Seat(self._sandboxes[name], self._limits, runs, tokens) for name in names]
+        players = [
+            _EpisodePlayer(self._sandboxes[name], self._limits, runs, tokens) for name in names
+        ]
         began, sampling = self._clock.monotonic(), 0.0
         try:
-            self._wait(_all(seat.begin() for seat in seats))
-            while live := [seat for seat in seats if seat.episode.live]:
+            self._wait(_all(player.begin() for player in players))
+            while live := [player for player in players if player.episode.live]:
                 asked = self._clock.monotonic()
-                replies = sample([seat.episode.ids for seat in live])
+                replies = sample([player.episode.ids for player in live])
                 sampling += self._clock.monotonic() - asked
                 pairs = zip(live, replies, strict=True)
-                self._wait(_all(seat.answer(reply) for seat, reply in pairs))
+                self._wait(_all(player.answer(reply) for player, reply in pairs))
         finally:
-            self._wait(_all(seat.close() for seat in seats))
+            self._wait(_all(player.close() for player in players))
         whole = self._clock.monotonic() - began
         seconds = {"sampling_seconds": sampling, "terminal_seconds": whole - sampling}
-        return [seat.episode for seat in seats], seconds
+        return [player.episode for player in players], seconds
 
 
-class _Seat:
+class _EpisodePlayer:
     """One terminal and its episode."""
 
     def __init__(
@@ -104,6 +104,7 @@ class _Seat:
     ) -> None:
         self.episode = TerminalEpisode(task=sandboxes.task.name)
         self._limits, self._tokens = limits, tokens
+        self._task: asyncio.Task[Any] | None = None
         self._env = AsyncTerminalGymEnv(
             sandboxes.task.folder,
             runs_dir=runs,
@@ -114,65 +115,59 @@ class _Seat:
 
     async def begin(self) -> None:
         """Begin the episode: its prompt is the instruction with the screen."""
-        try:
-            obs, _ = await self._env.reset()
-        except DaddyError as error:
-            self.episode.end(None, error.message)
-            return
-        text = f"{FORMAT}\n\n{obs}" if self._limits.shows_format else obs
-        self.episode.prompt_ids = self._tokens.begin(text)
-        self._check_length()
+        await self._finish(self._begin())
 
     async def answer(self, sampled: SampledTokens) -> None:
         """Type a reply's commands; the screen after them is the next prompt."""
+        await self._finish(self._answer(sampled))
+
+    async def close(self) -> None:
+        """End the sandbox, and first a part that an interrupt has left unfinished."""
+        if self._task and not self._task.done():
+            self._task.cancel()
+            await asyncio.wait([self._task])
+        await self._env.close()
+
+    async def _finish(self, part: Coroutine[Any, Any, None]) -> None:
+        """Do a part of the episode; it is dropped if that fails. Its sandbox ends with it."""
+        self._task = asyncio.current_task()
+        try:
+            await part
+        except DaddyError as error:
+            self.episode.end(None, error.message)
+        if not self.episode.live:
+            await self._env.close()
+
+    async def _begin(self) -> None:
+        obs, _ = await self._env.reset()
+        text = f"{FORMAT}\n\n{obs}" if self._limits.shows_format else obs
+        self.episode.prompt_ids = self._tokens.begin(text)
+        if not self._has_room():
+            result = self._env.end_with_zero("the task is longer than the model's context")
+            self.episode.end(result.reward, self._env.reason)
+
+    async def _answer(self, sampled: SampledTokens) -> None:
         episode = self.episode
         episode.add_sampled(sampled)
         episode.turns += 1
         episode.parsed += sampled.ended
-        try:
-            if not sampled.ended:
-                raise ValueError("it has no end within its length limit")
-            reply = parse_reply(self._tokens.decode(sampled.ids))
-        except ValueError as error:
-            self._end_with_zero(f"a reply broke the format: {error}")
-            return
-        episode.in_format += 1
-        episode.commands += len(reply.commands)
-        try:
-            obs = await self._type(reply)
-        except DaddyError as error:
-            episode.end(None, error.message)
-            return
-        if episode.live:
-            episode.add_observed(self._tokens.follow(obs))
-            self._check_length()
+        text, last = self._tokens.decode(sampled.ids), episode.turns == self._limits.max_turns
+        reply, result = await answer(self._env, text, ended=sampled.ended, last=last)
+        if reply:
+            episode.in_format += 1
+            episode.commands += len(reply.commands)
+        if not result.done:
+            episode.add_observed(self._tokens.follow(result.obs))
+            if self._has_room():
+                return
+            result = await self._env.step(TerminalAction(done=True))
+        episode.end(result.reward, self._env.reason)
 
-    async def close(self) -> None:
-        """End the sandbox."""
-        await self._env.close()
-
-    async def _type(self, reply: TerminusReply) -> str:
-        actions = [
-            TerminalAction(command.keys, max_timeout_sec=max(command.duration_s, LEAST_S))
-            for command in reply.commands
-        ]
-        if reply.task_complete or self.episode.turns == self._limits.max_turns:
-            actions.append(TerminalAction(done=True))
-        for action in actions:
-            result = await self._env.step(action)
-            if result.done:
-                self.episode.end(result.reward, self._env.reason)
-                return ""
-        return result.obs if actions else await self._env.render()
-
-    def _check_length(self) -> None:
-        if len(self.episode.ids) > self._limits.context - self._limits.reply_tokens:
-            self.episode.too_long = True
-            self._end_with_zero("the chat is longer than the model's context")
-
-    def _end_with_zero(self, reason: str) -> None:
-        self._env.end_with_zero(reason)
-        self.episode.end(0.0, reason)
+    def _has_room(self) -> bool:
+        """Tell that the next reply fits; note it in the episode if not."""
+        room = self._limits.context - self._limits.reply_tokens
+        self.episode.too_long = len(self.episode.ids) > room
+        return not self.episode.too_long
 
 
 async def _all(steps: Any) -> None:

@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Final
 
 from Daddy.core.errors import SandboxError, needs_extra
-from Daddy.terminal.agents import FORMAT, type_reply
+from Daddy.terminal.agents import FORMAT, answer
 from Daddy.terminal.task_folder import read_task
 from Daddy.terminal.task_sandboxes import TaskSandboxes, open_terminal_backend
 from Daddy.terminal.terminal_gym import AsyncTerminalGymEnv, TerminalAction
-from Daddy.terminal.terminus_reply import parse_reply
 
 with needs_extra("tinker"):
     import chz
@@ -78,15 +77,11 @@ class HarborTerminalTinkerEnv(Env):  # type: ignore[misc]
         message, termination = self._renderer.parse_response(action)
         metrics: Metrics = {"parse_success": float(termination.is_clean)}
         metrics |= {"json_ok": 0.0, "num_commands": 0, "too_long": 0.0}
-        try:
-            if not termination.is_clean:
-                raise ValueError("it was cut off")
-            reply = parse_reply(get_text_content(message))
-        except ValueError as error:
-            self._terminal.end_with_zero(f"the reply broke the format: {error}")
-            return await self._finish(0.0, StopReason.PARSE_ERROR, metrics)
+        text, ended = get_text_content(message), termination.is_clean
+        reply, result = await answer(self._terminal, text, ended=ended)
+        if reply is None:
+            return await self._finish(result.reward, StopReason.PARSE_ERROR, metrics)
         metrics |= {"json_ok": 1.0, "num_commands": len(reply.commands)}
-        result = await type_reply(self._terminal, reply)
         reason = StopReason.COMPLETED if reply.task_complete else StopReason.TOOL_STOPPED
         self._chat += [message, {"role": "user", "content": result.obs}]
         if not result.done:

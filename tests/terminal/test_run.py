@@ -93,7 +93,7 @@ def test_a_reply_that_is_no_json_ends_the_episode_with_zero(
 ) -> None:
     server.replies.append("I would rather not.")
     assert run(tmp_path, "--agent", address(server)) == 0
-    assert "reward 0 (the reply broke the format: there is no JSON" in capsys.readouterr().out
+    assert "reward 0 (a reply broke the format: there is no JSON" in capsys.readouterr().out
 
 
 def test_a_server_that_fails_ends_all_episodes(

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from Daddy.core.clock import SystemClock
 from Daddy.core.event_loop_thread import EventLoopThread
 from Daddy.grpo.chat_tokens import PLAIN_TEMPLATE, ChatTokens, SampledTokens
@@ -39,6 +41,7 @@ class Table:
         self.tokenizer = AutoTokenizer.from_pretrained(model)
         self.tokens = ChatTokens(self.tokenizer)
         self.asked: list[list[list[int]]] = []
+        self.sandboxes_open: list[int] = []
         self.folder, self.limits = folder, limits
         self.sandboxes = {
             task.name: TaskSandboxes(read_task(task), backend(), folder / "l", "host")
@@ -52,6 +55,8 @@ class Table:
         waiting = [list(each) for each in texts]
 
         def sample(prompts: Sequence[Sequence[int]]) -> list[SampledTokens]:
+            children = psutil.Process().children()
+            self.sandboxes_open.append(sum(child.name() == "bwrap" for child in children))
             self.asked.append([list(ids) for ids in prompts])
             answers = []
             for replies in [replies for replies in waiting if replies]:
@@ -114,7 +119,7 @@ def test_an_episode_that_is_not_graded_is_dropped_and_the_others_go_on(
     assert (figures["dropped"], figures["turns"]) == (1, 1.0)
 
 
-def test_replies_without_format_or_room_end_with_zero_and_the_last_turn_is_graded(
+def test_a_broken_reply_ends_with_zero_and_a_full_chat_and_the_last_turn_are_graded(
     terminal_model: Path, tmp_path: Path
 ) -> None:
     table = Table(terminal_model, tmp_path)
@@ -126,7 +131,18 @@ def test_replies_without_format_or_room_end_with_zero_and_the_last_turn_is_grade
     assert (cut.reward, cut.turns) == (1.0, LIMITS.max_turns)
     short = EpisodeLimits(4, len(cut.prompt_ids) + 60, 50, 80, 5, shows_format=False)
     (long,) = Table(terminal_model, tmp_path, limits=short).play([[reply(RIGHT)]])
-    assert (long.reward, long.too_long, long.turns) == (0.0, True, 1)
+    assert (long.reward, long.too_long, long.turns) == (1.0, True, 1)
+    none = EpisodeLimits(4, 50, 50, 80, 5, shows_format=False)
+    (untold,) = Table(terminal_model, tmp_path, limits=none).play([[]])
+    assert (untold.reward, untold.too_long, untold.turns) == (0.0, True, 0)
+
+
+def test_the_sandbox_of_an_episode_ends_with_it(terminal_model: Path, tmp_path: Path) -> None:
+    table = Table(terminal_model, tmp_path)
+    table.play(
+        [["{no json}"], [reply("true\n"), reply("true\n", ends=True)], [reply("true\n", ends=True)]]
+    )
+    assert table.sandboxes_open == [3, 1]
 
 
 def test_records_of_old_batches_are_removed(terminal_model: Path, tmp_path: Path) -> None:
