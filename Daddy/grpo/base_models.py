@@ -44,6 +44,12 @@ def model_cache(environment: Mapping[str, str], home: Path) -> Path:
     return Path(environment.get("XDG_CACHE_HOME") or home / ".cache") / "daddy" / "models"
 
 
+def absolute_if_folder(name: str) -> str:
+    """Return the whole path of a folder, and another name of a model as it is."""
+    folder = Path(name).expanduser()
+    return str(folder.resolve()) if folder.is_dir() else name
+
+
 def resolve_model(name: str, cache: Path, environment: MutableMapping[str, str]) -> str:
     """Return a folder, or the name of a model that has yet to be downloaded.
 

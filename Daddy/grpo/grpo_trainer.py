@@ -5,11 +5,10 @@ deviation of its group, in the loss, or in the number of tokens that the loss is
 A checkpoint of TRL holds pickled tensors; it is read with ``weights_only`` alone.
 """
 
-import asyncio
 import logging
 import os
 import warnings
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from Daddy.core.atomic_files import read_json
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import ConfigError, FileError, SandboxError, needs_extra
 from Daddy.grpo.base_models import model_remedy, naming_full_disk
-from Daddy.grpo.chat_tokens import ChatTokens, SampledTokens, TokenEpisode
+from Daddy.grpo.chat_tokens import ChatTokens, SampledTokens, Sampler, TokenEpisode
 from Daddy.grpo.grpo_settings import (
     REPLY_SHARE,
     TINY,
@@ -56,10 +55,9 @@ _STATE, _MOST_STATE = "trainer_state.json", 1 << 30
 """The file of a checkpoint that is written last, and its largest size: a kilobyte for each step."""
 
 
-Reward = Callable[[Sequence[str], Sequence[Completion], int], Awaitable[Sequence[float | None]]]
+Rewards = Coroutine[Any, Any, Sequence[float | None]]
+Reward = Callable[[Sequence[str], Sequence[Completion], int], Rewards]
 """Takes names of tasks, completions and the step; gives rewards, None where it cannot grade."""
-Sampler = Callable[[Sequence[Sequence[int]]], Sequence[SampledTokens]]
-"""Takes the tokens of prompts; gives a reply to each, sampled as one batch."""
 Rollout = Callable[[Sequence[str], int, Sampler], Sequence[TokenEpisode]]
 """Takes names of tasks, the step and a sampler; gives an episode of several turns for each name."""
 
@@ -68,9 +66,10 @@ Rollout = Callable[[Sequence[str], int, Sampler], Sequence[TokenEpisode]]
 class GrpoTraining:
     """Everything that one training needs.
 
-    ``model`` is a folder or a name on the hub, ``output`` a folder. ``on_step`` gets TRL's metrics
-    of each step. ``stop_reason`` is asked after it; at the first one a checkpoint is written. With
-    a ``rollout``, it makes the completions, and prompts are those of its episodes.
+    ``model`` is a folder or a name on the hub, ``output`` a folder. ``wait`` runs a reward to its
+    end. ``on_step`` gets TRL's metrics of each step. ``stop_reason`` is asked after it; at the
+    first one a checkpoint is written. With a ``rollout``, it makes the completions, and prompts are
+    those of its episodes.
     """
 
     settings: GrpoSettings
@@ -78,7 +77,7 @@ class GrpoTraining:
     output: Path
     prompts: Sequence[Prompt]
     reward: Reward
-    loop: asyncio.AbstractEventLoop
+    wait: Callable[[Rewards], Sequence[float | None]]
     on_step: Callable[[dict[str, Any]], None]
     stop_reason: Callable[[], str | None] = lambda: None
     rollout: Rollout | None = None
@@ -90,6 +89,10 @@ class DroppingTrainer(GRPOTrainer):  # type: ignore[misc]
     TRL leaves it out of its group's baseline and sets its advantage to 0, but keeps its KL term and
     counts its tokens.
     """
+
+    def load_weights(self, checkpoint: Path) -> None:
+        """Take the weights of a checkpoint, those of adapters if it learns by them."""
+        self._load_from_checkpoint(str(checkpoint))
 
     def _calculate_rewards(self, *arguments: Any) -> torch.Tensor:
         rewards: torch.Tensor = super()._calculate_rewards(*arguments)
@@ -168,6 +171,10 @@ class GrpoLearner:
                     f"{checkpoint} is damaged, or holds more than tensors", "begin a new run"
                 ) from error
 
+    def load(self, checkpoint: Path) -> None:
+        """Take the weights of a checkpoint of this run."""
+        self._trainer.load_weights(checkpoint)
+
     def save(self, folder: Path) -> None:
         """Write model and tokenizer as a folder that Transformers loads. Raises FileError."""
         model = self._trainer.model
@@ -242,7 +249,7 @@ class GrpoLearner:
 
     def _cut(self, ids: list[int], logprobs: list[float]) -> SampledTokens:
         """Leave out the padding after a reply's end."""
-        ends = [place for place, token in enumerate(ids) if token in self._trainer.eos_token_ids]
+        ends = [index for index, token in enumerate(ids) if token in self._trainer.eos_token_ids]
         length = ends[0] + 1 if ends else len(ids)
         return SampledTokens(ids[:length], logprobs[:length], bool(ends))
 
@@ -277,7 +284,7 @@ class GrpoLearner:
             for text, ids in zip(completions, completion_ids, strict=True)
         ]
         started = clock.monotonic()
-        rewards = [*_wait(self._training.reward(task, texts, step), self._training.loop)]
+        rewards = [*self._training.wait(self._training.reward(task, texts, step))]
         graded = [reward for reward in rewards if reward is not None]
         if not graded:
             raise SandboxError(
@@ -301,11 +308,6 @@ def _lora(settings: GrpoSettings) -> Any:
         if rank
         else None
     )
-
-
-def _wait(rewards: Any, loop: asyncio.AbstractEventLoop) -> Sequence[float | None]:
-    found: Sequence[float | None] = asyncio.run_coroutine_threadsafe(rewards, loop).result()
-    return found
 
 
 def _shuffled(group: Sequence[float | None]) -> list[float | None]:

@@ -4,7 +4,6 @@ import contextlib
 import io
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
@@ -12,13 +11,12 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from Daddy.core.atomic_files import write_atomic
+from Daddy.grpo.grpo_settings import Rows
 
 INK, FAINT = "#1f2933", "#cbd2d9"
 COLOURS = ("#2b6cb0", "#2f855a", "#c05621", "#6b46c1")
 WINDOW = 8
 """Steps of the moving mean; less in a short training."""
-
-Rows = Sequence[Mapping[str, Any]]
 
 
 def draw_rewards(path: Path, title: str, trainings: Sequence[Rows]) -> None:

@@ -66,7 +66,7 @@ def warm_tiny_model(
 
 
 def print_warm_start(step: int, steps: int, loss: float) -> None:
-    """Print how far the warm start is."""
+    """Print the progress of the warm start."""
     print(f"warm start of the tiny model, once: {step}/{steps}, loss {loss:.2f}", flush=True)
 
 

@@ -4,6 +4,7 @@ import argparse
 import contextlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -12,8 +13,8 @@ from Daddy.core.arguments import whole_number
 from Daddy.core.atomic_files import canonical_json, read_json, write_atomic
 from Daddy.core.confidence_intervals import mean_interval
 from Daddy.core.errors import ConfigError
-
-Rows = Sequence[Mapping[str, Any]]
+from Daddy.core.file_lock import hold_lock
+from Daddy.grpo.grpo_settings import Rows
 
 
 def parse_seed_list(text: str) -> tuple[int, ...]:
@@ -24,11 +25,32 @@ def parse_seed_list(text: str) -> tuple[int, ...]:
     return tuple(range(numbers[0]) if "," not in text else dict.fromkeys(numbers))
 
 
-def begin_record(path: Path, record: Mapping[str, Any]) -> None:
-    """Write the settings of a new run. ConfigError if its folder holds one."""
+def require_new(path: Path) -> None:
+    """Raise ConfigError if a folder holds the settings of a run."""
     if path.exists():
         raise ConfigError(f"{path.parent} holds a run", "add --resume, or name another folder")
+
+
+def begin_record(path: Path, record: Mapping[str, Any]) -> None:
+    """Write the settings of a new run. ConfigError if its folder holds one."""
+    require_new(path)
     write_atomic(path, canonical_json(record))
+
+
+def hold_training(lock: Path) -> AbstractContextManager[None]:
+    """Keep other processes from writing into the lock's folder. ConfigError if one does."""
+    fix = "wait for its end, or stop it"
+    return hold_lock(lock, ConfigError(f"another process trains in {lock.parent}", fix))
+
+
+def read_errors(root: Path) -> str:
+    """Return the lines of all errors of a run: one for each completion or episode."""
+    return "".join(path.read_text() for path in sorted(root.rglob("errors.log")))
+
+
+def record_unsafe(path: Path) -> None:
+    """Write into a run's settings that what its model wrote may have run without confinement."""
+    write_atomic(path, canonical_json({**read_json(path), "unsafe": True}))
 
 
 def read_record(path: Path) -> dict[str, Any]:
@@ -69,14 +91,19 @@ def drop_lines_after(step: int, files: Sequence[Path], errors: Path) -> None:
         write_atomic(errors, "".join(kept).encode())
 
 
-def describe_changes(trainings: Sequence[Rows], keys: Sequence[str], steps: int) -> Iterator[str]:
-    """Give means of metrics over the first and the last `steps`; trainings give an interval."""
+def describe_changes(
+    trainings: Sequence[Rows], keys: Sequence[str], steps: int, unit: str
+) -> Iterator[str]:
+    """Give means of metrics over the first and the last `steps`; trainings give an interval.
+
+    `unit` is the word for steps.
+    """
     for key in keys:
         columns = [[row[key] for row in rows if row.get(key) is not None] for rows in trainings]
         ends = [(fmean(values[:steps]), fmean(values[-steps:])) for values in columns]
         first, last = (fmean(column) for column in zip(*ends, strict=True))
         name = key.replace("_", " ")
-        line = f"{name}: {first:.2f} in the first {steps} steps, {last:.2f} in the last"
+        line = f"{name}: {first:.2f} in the first {steps} {unit}, {last:.2f} in the last"
         if len(ends) > 1:
             change = mean_interval([after - before for before, after in ends])
             line += (

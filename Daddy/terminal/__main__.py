@@ -40,7 +40,8 @@ def make_parser() -> argparse.ArgumentParser:
     text = "folder of the records (runs/terminal)"
     run.add_argument("--runs-dir", type=Path, default=Path("runs/terminal"), help=text)
     run.add_argument("--force-build", action="store_true", help="do the Dockerfile's steps again")
-    run.add_argument("--allow-unsafe", action="store_true", help="also where it confines partly")
+    text = "also in sandboxes that confine only partly"
+    run.add_argument("--allow-unsafe", action="store_true", help=text)
     return parser
 
 

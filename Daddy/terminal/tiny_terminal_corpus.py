@@ -1,4 +1,4 @@
-"""Pure. Makes episodes of the tasks that ship, in the format of replies, to warm up the tiny model.
+"""Pure. Makes episodes of four tasks that ship, in the format of replies, for the tiny model.
 
 Their commands are drawn from a list without regard to the task's state: some look, some change
 files rightly, more change them wrongly, and an episode ends at any time. So the model learns the

@@ -12,7 +12,6 @@ import random
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -25,6 +24,7 @@ from Daddy.codegen.codegen_run import CodegenPaths, RecordedRewards
 from Daddy.codegen.grader import SANDBOX_POOL_SIZE, Grader
 from Daddy.codegen.tasks import load_tasks
 from Daddy.codegen.tiny_corpus import make_corpus
+from Daddy.core.event_loop_thread import EventLoopThread
 from Daddy.grpo.base_models import model_cache
 from Daddy.grpo.grpo_settings import Completion, DeviceFacts, Prompt, choose_settings
 from Daddy.sandbox.bubblewrap import BubblewrapBackend
@@ -75,7 +75,7 @@ class _Training:
         self.commands += 1
         return await self.runner.run(command, limits)
 
-    def train(self, steps: int, model: Path, folder: Path, loop: Any) -> None:
+    def train(self, steps: int, model: Path, folder: Path, loop: EventLoopThread) -> None:
         from Daddy.grpo.grpo_trainer import GrpoLearner, GrpoTraining
 
         settings, _ = choose_settings(DeviceFacts(), {"max_steps": steps})
@@ -95,10 +95,9 @@ class _Training:
         def on_step(row: dict[str, Any]) -> None:
             self.rows.append(row)
             if isinstance(self.runner, SandboxPool):
-                future = asyncio.run_coroutine_threadsafe(self._measure_idle(), loop)
-                self.idle_per_s.append(future.result())
+                self.idle_per_s.append(loop.wait(self._measure_idle()))
 
-        training = GrpoTraining(settings, str(model), folder, prompts, reward, loop, on_step)
+        training = GrpoTraining(settings, str(model), folder, prompts, reward, loop.wait, on_step)
         GrpoLearner(training).train()
 
     async def _measure_idle(self) -> float:
@@ -126,14 +125,12 @@ def run(quick: bool) -> dict[str, object]:
     model = warm_tiny_model(corpus, TinyRecipe(), cache, lambda *_: None)
     pool = SandboxPool(BubblewrapBackend(), size=size, warm=size)
     pooled, plain = _Training(pool), _Training(_ChildProcesses())
-    loop = asyncio.new_event_loop()
-    threading.Thread(target=loop.run_forever, daemon=True).start()
-    with tempfile.TemporaryDirectory() as folder:
-        asyncio.run_coroutine_threadsafe(pool.start(), loop).result()
+    with tempfile.TemporaryDirectory() as folder, EventLoopThread() as loop:
+        loop.wait(pool.start())
         try:
             pooled.train(steps, model, Path(folder, "pool"), loop)
         finally:
-            asyncio.run_coroutine_threadsafe(pool.close(), loop).result()
+            loop.wait(pool.close())
         plain.train(steps, model, Path(folder, "plain"), loop)
     ratios = [a / b for a, b in zip(pooled.per_s, pooled.idle_per_s, strict=True)]
     return {

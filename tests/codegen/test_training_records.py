@@ -10,14 +10,22 @@ from Daddy.codegen.codegen_run import (
     CodegenPaths,
     describe_step,
     has_end,
-    hold_training,
     link_results,
 )
 from Daddy.codegen.tiny_corpus import _OTHERS, _SOLUTIONS, make_corpus
-from Daddy.codegen.training_report import ENDS, describe_evaluations
+from Daddy.codegen.training_report import COMPARED_STEPS, describe_evaluations
 from Daddy.core.errors import ConfigError
 from Daddy.grpo.grpo_settings import Completion
-from Daddy.grpo.training_records import describe_changes, drop_lines_after, read_json_lines
+from Daddy.grpo.training_records import (
+    begin_record,
+    describe_changes,
+    drop_lines_after,
+    hold_training,
+    read_errors,
+    read_json_lines,
+    read_record,
+    record_unsafe,
+)
 
 
 @pytest.mark.parametrize(
@@ -74,8 +82,25 @@ def test_the_link_leads_to_the_newest_run_and_replaces_no_folder(tmp_path: Path)
 def test_two_processes_cannot_write_one_training(tmp_path: Path) -> None:
     paths = CodegenPaths(tmp_path)
     paths.settings.touch()
-    with hold_training(paths), pytest.raises(ConfigError, match="another process"):
-        hold_training(paths).__enter__()
+    with hold_training(paths.lock), pytest.raises(ConfigError, match="another process"):
+        hold_training(paths.lock).__enter__()
+
+
+def test_a_record_is_begun_once_and_tells_that_a_run_was_unsafe(tmp_path: Path) -> None:
+    path = tmp_path / "run" / "terminal.json"
+    begin_record(path, {"seeds": [1], "unsafe": False})
+    with pytest.raises(ConfigError, match="holds a run"):
+        begin_record(path, {})
+    record_unsafe(path)
+    assert read_record(path) == {"seeds": [1], "unsafe": True}
+
+
+def test_errors_after_the_checkpoint_go_in_either_unit(tmp_path: Path) -> None:
+    errors = tmp_path / "seed-1" / "errors.log"
+    errors.parent.mkdir()
+    errors.write_text("step 1, a: died\nbatch 1, a: died\nstep 2, a: died\nbatch 2, a: died\n")
+    drop_lines_after(1, [], errors)
+    assert read_errors(tmp_path) == "step 1, a: died\nbatch 1, a: died\n"
 
 
 def test_the_gain_has_an_interval_over_trainings() -> None:
@@ -83,7 +108,9 @@ def test_the_gain_has_an_interval_over_trainings() -> None:
         [{"step": n, "reward": high * n / 16, "fully_correct": 0.5} for n in range(16)]
         for high in (0.8, 1.0)
     ]
-    first, second = describe_changes(trainings, ("reward", "fully_correct"), ENDS)
+    first, second = describe_changes(
+        trainings, ("reward", "fully_correct"), COMPARED_STEPS, "steps"
+    )
     assert first.startswith("reward: 0.20 in the first 8 steps, 0.65 in the last; change +0.45 [")
     assert second == (
         "fully correct: 0.50 in the first 8 steps, 0.50 in the last; change +0.00 [+0.00, +0.00], "

@@ -1,6 +1,5 @@
 """A tiny model of a minimal recipe: its quality does not matter here."""
 
-import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -32,6 +31,6 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def loop() -> Iterator[asyncio.AbstractEventLoop]:
+def loop() -> Iterator[EventLoopThread]:
     with EventLoopThread() as thread:
-        yield thread.loop
+        yield thread

@@ -1,6 +1,5 @@
 """Steps of TRL with the tiny model: dropped completions, the control, checkpoints, metrics."""
 
-import asyncio
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any
 import pytest
 
 from Daddy.core.errors import ConfigError, FileError, SandboxError
+from Daddy.core.event_loop_thread import EventLoopThread
 from Daddy.grpo.grpo_settings import Completion, DeviceFacts, GrpoSettings, Prompt, choose_settings
 from tests.components import small_disk
 from tests.grpo.conftest import PROMPTS
@@ -21,7 +21,7 @@ SMALL = {"num_generations": GENERATIONS, "max_completion_length": 8, "max_steps"
 class Lesson:
     """A training with rewards that a test decides, and the metrics of its steps."""
 
-    def __init__(self, model: Path, output: Path, loop: asyncio.AbstractEventLoop, **given: Any):
+    def __init__(self, model: Path, output: Path, loop: EventLoopThread, **given: Any):
         from Daddy.grpo.grpo_trainer import GrpoLearner, GrpoTraining
 
         self.settings: GrpoSettings = choose_settings(DeviceFacts(), {**SMALL, **given})[0]
@@ -37,7 +37,7 @@ class Lesson:
                 output,
                 [Prompt(*pair) for pair in PROMPTS.items()],
                 self.reward,
-                loop,
+                loop.wait,
                 lambda row: self.on_step(row),  # noqa: PLW0108 - a test sets it later
                 lambda: self.stop,
             )
@@ -73,7 +73,7 @@ class Lesson:
 
 
 @pytest.fixture
-def lesson(tiny_model: Path, tmp_path: Path, loop: asyncio.AbstractEventLoop) -> Any:
+def lesson(tiny_model: Path, tmp_path: Path, loop: EventLoopThread) -> Any:
     numbers = iter(range(100))
     return lambda **given: Lesson(tiny_model, tmp_path / f"run{next(numbers)}", loop, **given)
 
@@ -153,7 +153,7 @@ def test_a_stopped_training_leaves_a_checkpoint_from_which_it_goes_on(
 def test_a_full_disk_is_named_and_a_torn_checkpoint_is_not_resumed(
     tiny_model: Path,
     tmp_path: Path,
-    loop: asyncio.AbstractEventLoop,
+    loop: EventLoopThread,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from Daddy.grpo.grpo_trainer import find_checkpoint
@@ -169,7 +169,7 @@ def test_a_full_disk_is_named_and_a_torn_checkpoint_is_not_resumed(
 
 
 def test_a_saved_model_loads_offline_and_completes_as_before(
-    lesson: Any, tmp_path: Path, loop: asyncio.AbstractEventLoop
+    lesson: Any, tmp_path: Path, loop: EventLoopThread
 ) -> None:
     taught = lesson()
     taught.learner.save(tmp_path / "model")

@@ -1,12 +1,12 @@
 """Episodes of several turns in TRL: which tokens the loss counts, and that they are on policy."""
 
-import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from Daddy.core.event_loop_thread import EventLoopThread
 from Daddy.grpo.chat_tokens import ChatTokens, SampledTokens, TokenEpisode
 from Daddy.grpo.grpo_settings import IMPORTANCE_SAMPLING, GrpoSettings, Prompt
 
@@ -17,7 +17,7 @@ EPISODES = 4
 class Lesson:
     """A training on episodes of two replies, between which a test's text is shown."""
 
-    def __init__(self, model: Path, output: Path, loop: asyncio.AbstractEventLoop, **given: Any):
+    def __init__(self, model: Path, output: Path, loop: EventLoopThread, **given: Any):
         from Daddy.grpo.grpo_trainer import GrpoLearner, GrpoTraining
 
         settings = GrpoSettings(
@@ -36,7 +36,7 @@ class Lesson:
         self.rows: list[dict[str, Any]] = []
         self.episodes: list[TokenEpisode] = []
         prompts = [Prompt("one", "one")]
-        training = (settings, str(model), output, prompts, self.reward, loop, self.rows.append)
+        training = (settings, str(model), output, prompts, self.reward, loop.wait, self.rows.append)
         self.learner = GrpoLearner(GrpoTraining(*training, rollout=self.roll_out))
         self.trainer = self.learner._trainer
         self.batch: dict[str, Any] = {}
@@ -72,7 +72,7 @@ class Lesson:
 
 
 @pytest.fixture
-def lesson(tiny_model: Path, tmp_path: Path, loop: asyncio.AbstractEventLoop) -> Any:
+def lesson(tiny_model: Path, tmp_path: Path, loop: EventLoopThread) -> Any:
     numbers = iter(range(100))
     return lambda **given: Lesson(tiny_model, tmp_path / f"run{next(numbers)}", loop, **given)
 

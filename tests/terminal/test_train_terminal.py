@@ -2,8 +2,11 @@
 
 import json
 import os
+import re
 import shlex
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +19,10 @@ from Daddy.core.entry_point import run_entry
 from Daddy.core.errors import SandboxError
 from Daddy.core.stop_conditions import SIGNALS, StopSignal
 from Daddy.terminal.terminal_gym import AsyncTerminalGymEnv
+from tests.patience import PATIENCE_S, until
 from tests.terminal.episodes import COUNT, TASKS, backend
+
+torch = pytest.importorskip("torch")
 
 ROWS = json.loads((TASKS.parents[3] / "commands.json").read_text())
 TYPED = [row["line"] for row in ROWS if "terminal_rl/train.py" in row["line"]]
@@ -102,6 +108,61 @@ def test_a_stopped_training_goes_on_as_if_it_had_not_stopped(
     assert train(["--resume", "--log-path", "run"]) == 0
 
 
+def test_a_second_ctrl_c_ends_a_batch_at_once_and_leaves_nothing(words: list[str]) -> None:
+    more = ["--eval-every", "0", "--group-size", "8", "--num-batches", "1000"]
+    command = [sys.executable, "-m", "Daddy.train_terminal", *words, *more]
+    with subprocess.Popen(command, stdout=-1, stderr=-1, text=True, env=os.environ) as child:
+        try:
+            assert child.stdout
+            assert child.stderr
+            assert any(line.startswith("batch    1/1000: reward") for line in child.stdout)
+            child.send_signal(signal.SIGINT)
+            line = next(line for line in child.stderr if line.startswith("stopping"))
+            assert re.fullmatch(r"stopping after batch \d+; Ctrl-C again ends at once\n", line)
+            below = psutil.Process(child.pid).children(recursive=True)
+            child.send_signal(signal.SIGINT)
+            assert child.wait(PATIENCE_S) == 130
+            assert child.stderr.read() == "interrupted\n"
+            assert until(lambda: not any(map(psutil.Process.is_running, below)))
+        finally:
+            child.kill()
+
+
+def test_a_stop_leaves_out_the_evaluation(
+    words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(StopSignal, "stop_reason", lambda _self: "signal SIGINT")
+    assert train([*words, "--allow-unsafe"]) == 130
+    assert not Path("run/episodes").exists()
+    record = json.loads(Path("run/terminal.json").read_text())
+    assert (record["unsafe"], record["max_tokens"]) == (True, 24)
+
+
+def test_adapters_whose_last_batch_is_done_are_loaded_and_saved(
+    words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kill between the last checkpoint and the saved model, which is then the same one."""
+    from safetensors.torch import load_file
+
+    from Daddy.grpo.grpo_trainer import GrpoLearner
+
+    save = GrpoLearner.save
+
+    def save_elsewhere(learner: GrpoLearner, _folder: Path) -> None:
+        save(learner, Path("expected"))
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(GrpoLearner, "save", save_elsewhere)
+        more = ["--lora-rank", "4", "--eval-every", "0", "--learning-rate", "0.05"]
+        assert train([*words, *more]) == 130
+    assert Path("run/checkpoint-2/adapter_config.json").is_file()
+    assert train(["--resume", "--log-path", "run"]) == 0
+    found, expected = (load_file(f"{name}/model.safetensors") for name in ("run", "expected"))
+    assert found.keys() == expected.keys()
+    assert all(torch.equal(found[name], expected[name]) for name in expected)
+
+
 def test_each_rate_and_seed_is_a_training_of_its_own(words: list[str]) -> None:
     more = ["--learning-rate", "1e-3", "2e-3", "--seeds", "4,5", "--eval-every", "0"]
     assert train([*words, *more, "--num-batches", "1"]) == 0
@@ -125,7 +186,7 @@ def test_dropped_episodes_are_listed_and_the_exit_code_tells(
 
     monkeypatch.setattr(AsyncTerminalGymEnv, "reset", fail_third)
     assert train([*words, "--group-size", "3", "--num-batches", "1"]) == 13
-    assert Path("run/errors.log").read_text() == "step 1, count_lines: the sandbox ended\n"
+    assert Path("run/errors.log").read_text() == "batch 1, count_lines: the sandbox ended\n"
     assert [row["dropped"] for row in rows() if "reward" in row] == [1]
     said = capsys.readouterr().out
     assert ", dropped 1, " in said
@@ -133,11 +194,10 @@ def test_dropped_episodes_are_listed_and_the_exit_code_tells(
 
 
 @pytest.mark.parametrize("line", TYPED, ids=lambda line: line.split("--env ")[1].split()[0])
-def test_a_line_of_the_document_without_its_engine_names_the_local_one(
+def test_a_line_of_the_document_without_its_engine_names_what_to_add(
     words: list[str], line: str, capsys: pytest.CaptureFixture[str], monkeypatch: Any
 ) -> None:
-    """The line that it prints is then typed, with a test's sizes added."""
-    monkeypatch.setattr("sys.argv", ["tinker_cookbook/recipes/terminal_rl/train.py"])
+    """That is then added, with a test's sizes."""
     with monkeypatch.context() as patch:
         patch.chdir(TASKS.parents[3])
         typed = shlex.split(line)[2:]
@@ -146,14 +206,14 @@ def test_a_line_of_the_document_without_its_engine_names_the_local_one(
     assert (args["num_batches"], args["group_size"], args["save_every"]) == (25, 8, 10)
     assert (args["max_tokens"], args["temperature"], args["lora_rank"]) == (4096, 0.7, 32)
     said = capsys.readouterr().err
-    assert "needs a key" in said or "no Docker engine" in said
-    local = said.partition("what to do: type: ")[2].splitlines()[0]
-    assert local.startswith("python tinker_cookbook/recipes/terminal_rl/train.py --task-dir ")
-    assert "--env bubblewrap --model-name tiny --renderer-name" in local
-    assert "--learning-rate" not in local
+    assert "--env daytona needs a key" in said or "--env docker: no Docker engine" in said
+    added, _, left_out = said.partition("what to do: add ")[2].partition(", and leave ")
+    assert (added, left_out) == ("--env bubblewrap --model-name tiny", "--learning-rate out\n")
+    at = typed.index("--learning-rate")
+    local = [*typed[:at], *typed[at + 2 :], *shlex.split(added)]
     Path("tinker_cookbook").symlink_to(TASKS.parents[2])
     more = [*words[2:4], *SMALL[:-2], "--num-batches", "1", "--eval-every", "0"]
-    assert train([*shlex.split(local, comments=True)[2:], *more]) == 0
+    assert train([*local, *more]) == 0
     (folder,) = Path("runs").iterdir()
     assert folder.name == "devops_qwen3_lr4e-5_r32_nb25"
     assert [row["step"] for row in rows(str(folder))] == [1]
@@ -163,7 +223,6 @@ def test_a_line_of_the_document_without_its_engine_names_the_local_one(
     ("more", "code", "told"),
     [
         (["--task-dir", "missing"], 3, "is no task"),
-        (["--learner", "tinker"], 3, "--learner tinker cannot train yet"),
         (["--env", "other"], 2, "there is no backend 'other'"),
         (["--model", "./missing"], 3, "there is no model ./missing"),
         (["--group-size", "1"], 2, "not a whole number from 2"),
