@@ -337,7 +337,9 @@ def find_checkpoint(output: Path) -> Path | None:
     A checkpoint from elsewhere is never read. Raises ConfigError for a link, and if none is
     complete: training again from the first step would remove what the run has recorded.
     """
-    folders = sorted(output.glob("checkpoint-*"), key=checkpoint_step)
+    found = output.glob("checkpoint-[0-9]*")
+    numbered = (folder for folder in found if folder.name.partition("-")[2].isdecimal())
+    folders = sorted(numbered, key=checkpoint_step)
     if not folders:
         return None
     complete = [folder for folder in folders if _is_complete(folder)]

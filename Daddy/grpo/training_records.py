@@ -3,6 +3,7 @@
 import argparse
 import contextlib
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -87,7 +88,8 @@ def drop_lines_after(step: int, files: Sequence[Path], errors: Path) -> None:
         write_atomic(path, "".join(f"{row}\n" for row in rows).encode())
     if errors.exists():
         lines = errors.read_text().splitlines(keepends=True)
-        kept = [line for line in lines if int(line.split()[1].rstrip(",")) <= step]
+        found = [(re.match(r"\w+ (\d+),", line), line) for line in lines]  # a cut line has none
+        kept = [line for match, line in found if match and int(match[1]) <= step]
         write_atomic(errors, "".join(kept).encode())
 
 

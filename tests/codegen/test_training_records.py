@@ -98,7 +98,7 @@ def test_a_record_is_begun_once_and_tells_that_a_run_was_unsafe(tmp_path: Path) 
 def test_errors_after_the_checkpoint_go_in_either_unit(tmp_path: Path) -> None:
     errors = tmp_path / "seed-1" / "errors.log"
     errors.parent.mkdir()
-    errors.write_text("step 1, a: died\nbatch 1, a: died\nstep 2, a: died\nbatch 2, a: died\n")
+    errors.write_text("step 1, a: died\nbatch 1, a: died\nstep 2, a: died\nbatch 2, a: died\nste")
     drop_lines_after(1, [], errors)
     assert read_errors(tmp_path) == "step 1, a: died\nbatch 1, a: died\n"
 

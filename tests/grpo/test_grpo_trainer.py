@@ -144,6 +144,8 @@ def test_a_stopped_training_leaves_a_checkpoint_from_which_it_goes_on(
     again.learner.train(checkpoint)
     assert [row["step"] for row in again.rows] == [2, 3]
     (tmp_path / "run2").mkdir()
+    (tmp_path / "run2" / "checkpoint-1.copy").mkdir()
+    assert find_checkpoint(tmp_path / "run2") is None
     (tmp_path / "run2" / "checkpoint-9").symlink_to(checkpoint)
     with pytest.raises(ConfigError, match="is a link"):
         find_checkpoint(tmp_path / "run2")
