@@ -55,6 +55,7 @@ from Daddy.grpo.training_records import (
     read_json_lines,
     read_record,
     record_unsafe,
+    require_new,
     require_same,
 )
 from Daddy.sandbox.bubblewrap import BubblewrapBackend
@@ -147,7 +148,7 @@ def make_parser() -> ArgumentParser:
     text = "groups in a batch, of the tasks in turn (1)"
     add("--groups-per-batch", type=number, help=text)
     add("--num-batches", type=number, help="batches of the training (100)")
-    rate, text = decimal_number(0.0, 1.0), "one training for each rate (4e-5; tiny: 5e-4)"
+    rate, text = decimal_number(1e-12, 1.0), "one training for each rate (4e-5; tiny: 5e-4)"
     add("--learning-rate", type=rate, nargs="+", metavar="RATE", help=text)
     text = "LoRA rank (32); 0 trains all weights, as for tiny"
     add("--lora-rank", type=whole_number(0), help=text)
@@ -206,11 +207,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     if model != TINY:
         model = resolve_model(model, cache, os.environ)
     if not args.resume:
-        begin_record(paths.settings, {**asdict(settings), "unsafe": False})
+        require_new(paths.settings)
+    paths.root.mkdir(parents=True, exist_ok=True)
     print(f"run {paths.root}\nmodel {printable_line(settings.model_name)}: {_learning(settings)}")
     with hold_training(paths.lock), EventLoopThread() as loop:
-        if args.allow_unsafe:
-            record_unsafe(paths.settings)
         sandboxes = {
             task.name: TaskSandboxes(task, backend, paths.layers, settings.image) for task in tasks
         }
@@ -219,6 +219,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             loop.wait(each.build())
         if model == TINY:
             model = _warm_tiny_model(settings, tasks, cache)
+        if not args.resume:  # what failed so far can be mended and typed again
+            begin_record(paths.settings, {**asdict(settings), "unsafe": args.allow_unsafe})
+        elif args.allow_unsafe:
+            record_unsafe(paths.settings)
         run = _Run(settings, model, sandboxes, loop, StopSignal().install())
         return _train_all(run, paths)
 
@@ -242,6 +246,8 @@ def _open_run(args: argparse.Namespace) -> tuple[TrainSettings, TrainingPaths]:
     given = {name: value for name, value in given.items() if value is not None}
     if args.task_dir:
         given["task_dir"] = [str(Path(folder).resolve()) for folder in args.task_dir]
+    if args.learning_rate:
+        given["learning_rate"] = [*dict.fromkeys(args.learning_rate)]
     if args.model_name:
         given["model_name"] = absolute_if_folder(args.model_name)
     gpu = read_device_facts().gpu
@@ -305,13 +311,13 @@ def _train_all(run: _Run, paths: TrainingPaths) -> int:
     settings = run.settings
     trainings: dict[str, list[Rows]] = {}
     for rate, seed in product(settings.learning_rate, settings.seeds):
-        folders = [f"lr-{rate:g}"] * (len(settings.learning_rate) > 1)
+        folders = [f"lr-{rate}"] * (len(settings.learning_rate) > 1)
         folders += [f"seed-{seed}"] * (len(settings.seeds) > 1)
         own = TrainingPaths(paths.root.joinpath(*folders))
         if not own.model.is_file():
             _Training(run, own, rate, seed).train()
         rows = [row for row in read_json_lines(own.metrics) if "reward" in row]
-        trainings.setdefault(f"learning rate {rate:g}", []).append(rows)
+        trainings.setdefault(f"learning rate {rate}", []).append(rows)
         _draw(paths, settings, trainings)
     for label, each in trainings.items():
         print(label)
@@ -402,8 +408,8 @@ class _Training:
         checkpoint = find_checkpoint(paths.root)
         step = checkpoint_step(checkpoint) if checkpoint else -1
         drop_lines_after(step, [paths.metrics], paths.errors)
-        for folder in paths.episodes.glob("*"):
-            if int(folder.name) > step:
+        for folder in paths.episodes.glob("[0-9]*"):
+            if not folder.name.isdecimal() or int(folder.name) > step:
                 shutil.rmtree(folder)
         if not checkpoint and self._run.settings.eval_every:
             stop.notice = "stopping after the evaluation"
