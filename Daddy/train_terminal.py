@@ -131,7 +131,9 @@ class TrainingPaths:
 def make_parser() -> ArgumentParser:
     """Return the parser of the command line."""
     parser = ArgumentParser(
-        prog="train_terminal", description="Train a language model on tasks in a terminal."
+        prog="train_terminal",
+        description="Train a language model on tasks in a terminal.",
+        allow_abbrev=False,  # else --seed 3 is taken for --seeds 3
     )
     add, number = parser.add_argument, whole_number(1)
     text = "task folder in Harbor's format; several may be named"

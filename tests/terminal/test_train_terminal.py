@@ -129,10 +129,12 @@ def test_a_second_ctrl_c_ends_a_batch_at_once_and_leaves_nothing(words: list[str
 
 
 def test_a_stop_leaves_out_the_evaluation(
-    words: list[str], monkeypatch: pytest.MonkeyPatch
+    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    os.environ["TINKER_API_KEY"] = "secret"
     monkeypatch.setattr(StopSignal, "stop_reason", lambda _self: "signal SIGINT")
     assert train([*words, "--allow-unsafe"]) == 130
+    assert "TINKER_API_KEY is set and not used" in capsys.readouterr().out
     assert not Path("run/episodes").exists()
     record = json.loads(Path("run/terminal.json").read_text())
     assert (record["unsafe"], record["max_tokens"]) == (True, 24)
@@ -213,10 +215,13 @@ def test_a_line_of_the_document_without_its_engine_names_what_to_add(
     local = [*typed[:at], *typed[at + 2 :], *shlex.split(added)]
     Path("tinker_cookbook").symlink_to(TASKS.parents[2])
     more = [*words[2:4], *SMALL[:-2], "--num-batches", "1", "--eval-every", "0"]
+    more += ["--max-tokens", "9999"]
     assert train([*local, *more]) == 0
     (folder,) = Path("runs").iterdir()
     assert folder.name == "devops_qwen3_lr4e-5_r32_nb25"
     assert [row["step"] for row in rows(str(folder))] == [1]
+    assert json.loads((folder / "terminal.json").read_text())["max_tokens"] == 4096
+    assert train([*local, *more, "--resume"]) == 0, "9999 mean 4096 again"
 
 
 @pytest.mark.parametrize(
@@ -228,6 +233,7 @@ def test_a_line_of_the_document_without_its_engine_names_what_to_add(
         (["--group-size", "1"], 2, "not a whole number from 2"),
         (["--pane", "big"], 2, "'big' is no size such as 160x40"),
         (["--seeds", "0"], 2, "'0' names no training"),
+        (["--seed", "3"], 2, "did you mean --seeds"),
         (["--task-dir", str(COUNT)], 2, "two tasks are called count_lines"),
         (["--resume"], 3, "there is no run at"),
     ],
