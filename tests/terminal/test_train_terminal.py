@@ -20,7 +20,7 @@ from Daddy.core.errors import SandboxError
 from Daddy.core.stop_conditions import SIGNALS, StopSignal
 from Daddy.terminal.terminal_gym import AsyncTerminalGymEnv
 from tests.patience import PATIENCE_S, until
-from tests.terminal.episodes import COUNT, TASKS, backend
+from tests.terminal.episodes import COUNT, TASKS, backend, copy_task
 
 torch = pytest.importorskip("torch")
 
@@ -247,6 +247,21 @@ def test_bad_input_ends_with_its_code(
         found = int(str(error.code))
     assert found == code
     assert told in capsys.readouterr().err
+
+
+def test_a_task_that_cannot_be_built_is_mended_and_typed_again(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    task = copy_task(COUNT, tmp_path / "count_lines")
+    recipe, words[1] = task / "environment/Dockerfile", str(task)
+    text = recipe.read_text()
+    recipe.write_text(f"{text}\nRUN false\n")
+    words += ["--num-batches", "1", "--eval-every", "0", "--learning-rate", "1e-4", "0.0001"]
+    assert train(words) == 3
+    recipe.write_text(text)
+    assert train(words) == 0
+    assert "reward:" in capsys.readouterr().out
+    assert len(rows()) == 1, "one rate, one training"
 
 
 def test_a_run_needs_a_task_and_a_resumed_one_its_folder(
