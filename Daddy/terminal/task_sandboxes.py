@@ -19,8 +19,9 @@ from Daddy.core.host_and_processes import memory_bytes, usable_cores
 from Daddy.core.humanize import printable_line
 from Daddy.core.name_validation import new_token
 from Daddy.core.run_subprocess import run_command
-from Daddy.sandbox.backend_facts import open_chosen_backend
+from Daddy.sandbox.backend_facts import open_chosen_backend, read_backend_facts
 from Daddy.sandbox.bubblewrap import BubblewrapBackend, can_use_disk
+from Daddy.sandbox.choose_backend import choose_backend
 from Daddy.sandbox.runner_client import RunnerSandbox
 from Daddy.sandbox.sandbox_interfaces import MIB, Command, Limits, Outcome, SandboxSpec
 from Daddy.terminal.dockerfile import BuildStep
@@ -62,13 +63,14 @@ def open_terminal_backend(
     Raises ConfigError for one that has no writable root, SandboxError where it confines only
     partly, unless the person allows that.
     """
-    backend, shown = open_chosen_backend(requested, generated=True, allow_unsafe=allow_unsafe)
-    if not isinstance(backend, BubblewrapBackend):
+    choice = choose_backend(requested, read_backend_facts(), allow_unsafe=allow_unsafe)
+    if choice.name != BubblewrapBackend.name:  # said before its package is asked for
         raise ConfigError(
-            f"the backend {backend.name} has no root folder that a terminal task can change",
+            f"the backend {choice.name} has no root folder that a terminal task can change",
             "install bubblewrap and use --backend bubblewrap",
         )
-    return backend, shown
+    _, shown = open_chosen_backend(requested, generated=True, allow_unsafe=allow_unsafe)
+    return BubblewrapBackend(), shown
 
 
 class TaskSandboxes:
