@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -86,8 +87,8 @@ def test_an_image_over_which_no_overlay_can_be_mounted_is_named(tmp_path: Path) 
     backend()
     if os.geteuid():
         absent("root")
-    for folder in (tmp_path, *tmp_path.parents[:2]):  # its user may look at it
-        folder.chmod(0o755)
+    for folder in (tmp_path, *list(tmp_path.parents)[:-1]):  # its user may look at it
+        folder.chmod(stat.S_IMODE(folder.stat().st_mode) | 0o055)
     image = tmp_path / "image"
     for name in ("upper", "work", "upper2", "work2", "below", "image/usr"):
         (tmp_path / name).mkdir(parents=True)
