@@ -15,6 +15,7 @@ from Daddy.core.run_subprocess import run_command
 from Daddy.sandbox.choose_backend import (
     INSTALLERS,
     VENDORS,
+    BackendChoice,
     BackendFacts,
     choose_backend,
     require_isolation,
@@ -45,6 +46,16 @@ def open_chosen_backend(
     ConfigError for an absent engine or key, UsageError, ExtraMissingError.
     """
     choice = choose_backend(requested, read_backend_facts(), allow_unsafe=allow_unsafe)
+    return open_choice(choice, generated=generated, allow_unsafe=allow_unsafe, run=run)
+
+
+def open_choice(
+    choice: BackendChoice, *, generated: bool, allow_unsafe: bool = False, run: str = ""
+) -> tuple[Backend, str]:
+    """Return the backend of a choice, and the lines that tell which it is.
+
+    Raises SandboxError where it confines too little, ExtraMissingError.
+    """
     backend = open_backend(choice.name, run)
     level = backend.isolation()
     require_isolation(choice.name, level, generated, allow_unsafe)

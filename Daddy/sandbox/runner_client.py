@@ -195,11 +195,11 @@ class RunnerSandbox:
         target: Path,
         max_bytes: int = 16 * MIB,
         *,
-        leaves_out: bool = False,
+        regular_only: bool = False,
     ) -> None:
         """Copy a file or folder of the sandbox to the new path `target` of the host.
 
-        Raises CopyFailedError for a link, a device or a FIFO, unless it `leaves_out` such.
+        Raises CopyFailedError for a link, a device or a FIFO, which `regular_only` leaves out.
         """
         if self._mode == "fresh":
             raise SandboxError(
@@ -209,7 +209,7 @@ class RunnerSandbox:
         limits = replace(self._copy_limits(max_bytes), output_bytes=bound)
         with TarUnpacker(target, max_bytes) as unpacker:
             with self._turn(limits.time_s):
-                request = {"do": "get", "source": source, "leaves_out": leaves_out}
+                request = {"do": "get", "source": source, "regular_only": regular_only}
                 await self._send(request, limits)
                 outcome = await self._finish_copy(unpacker.feed_tar)
             _check_copy(outcome)

@@ -175,7 +175,7 @@ class BubblewrapEnvironment(BaseEnvironment):  # type: ignore[misc]
 
     async def download_dir(self, source_dir: str, target_dir: Path | str) -> None:
         """Copy a folder to the host, without links, devices and FIFOs."""
-        await self._get(source_dir, Path(target_dir), leaves_out=True)
+        await self._get(source_dir, Path(target_dir), regular_only=True)
 
     async def _enter_verifier_sandbox(self) -> None:
         """Go on in a new sandbox, with what was changed in this one but the verifier's folders."""
@@ -200,11 +200,11 @@ class BubblewrapEnvironment(BaseEnvironment):  # type: ignore[misc]
         async with self._command_lock:
             await self._sandbox.put(source, os.path.join(self._folder, target))  # noqa: PTH118
 
-    async def _get(self, source: str, target: Path, *, leaves_out: bool = False) -> None:
+    async def _get(self, source: str, target: Path, *, regular_only: bool = False) -> None:
         with tempfile.TemporaryDirectory() as folder:
             got = Path(folder, "got")
             async with self._command_lock:
-                await self._sandbox.get(source, got, self._most_bytes(), leaves_out=leaves_out)
+                await self._sandbox.get(source, got, self._most_bytes(), regular_only=regular_only)
             await asyncio.to_thread(_copy, got, target)
 
     def _most_bytes(self) -> int:

@@ -19,7 +19,7 @@ from Daddy.core.host_and_processes import memory_bytes, usable_cores
 from Daddy.core.humanize import printable_line
 from Daddy.core.name_validation import new_token
 from Daddy.core.run_subprocess import run_command
-from Daddy.sandbox.backend_facts import open_chosen_backend, read_backend_facts
+from Daddy.sandbox.backend_facts import open_choice, read_backend_facts
 from Daddy.sandbox.bubblewrap import BubblewrapBackend, can_use_disk
 from Daddy.sandbox.choose_backend import choose_backend
 from Daddy.sandbox.runner_client import RunnerSandbox
@@ -69,8 +69,9 @@ def open_terminal_backend(
             f"the backend {choice.name} has no root folder that a terminal task can change",
             "install bubblewrap and use --backend bubblewrap",
         )
-    _, shown = open_chosen_backend(requested, generated=True, allow_unsafe=allow_unsafe)
-    return BubblewrapBackend(), shown
+    backend, shown = open_choice(choice, generated=True, allow_unsafe=allow_unsafe)
+    assert isinstance(backend, BubblewrapBackend)
+    return backend, shown
 
 
 class TaskSandboxes:

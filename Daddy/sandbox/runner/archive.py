@@ -76,10 +76,10 @@ def _write_file(source: Any, mode: int, folder: int, name: str) -> None:
             file.write(piece)
 
 
-def pack(source: str, *, leaves_out: bool = False) -> None:
+def pack(source: str, *, regular_only: bool = False) -> None:
     """Write `source`, an absolute path, to standard output as a stream; then exit.
 
-    A link, a device or a FIFO is an error, or is left out of a folder if `leaves_out`.
+    A link, a device or a FIFO in it is an error, or with `regular_only` left out.
     """
     import tarfile
 
@@ -93,14 +93,14 @@ def pack(source: str, *, leaves_out: bool = False) -> None:
         with tarfile.open(
             fileobj=sys.stdout.buffer, mode="w|", format=tarfile.GNU_FORMAT
         ) as stream:
-            _pack(stream, folder, parts[-1] if parts else ".", ".", leaves_out)
+            _pack(stream, folder, parts[-1] if parts else ".", ".", regular_only)
         sys.stdout.flush()
     except (OSError, tarfile.TarError) as error:
         fail_copy(f"cannot read {source!r}: {error}")
     os._exit(0)
 
 
-def _pack(stream: Any, folder: int, name: str, shown: str, leaves_out: bool) -> None:
+def _pack(stream: Any, folder: int, name: str, shown: str, regular_only: bool) -> None:
     """Add one member and what is in it. Opens without waiting: a FIFO may stand there by now."""
     import tarfile
 
@@ -116,13 +116,13 @@ def _pack(stream: Any, folder: int, name: str, shown: str, leaves_out: bool) -> 
         member.type = tarfile.DIRTYPE
         stream.addfile(member)
         for child in sorted(os.listdir(descriptor)):  # noqa: PTH208
-            _pack(stream, descriptor, child, f"{shown}/{child}", leaves_out)
+            _pack(stream, descriptor, child, f"{shown}/{child}", regular_only)
         os.close(descriptor)
     elif stat.S_ISREG(kind):
         with os.fdopen(descriptor, "rb") as file:
             member.size = os.fstat(descriptor).st_size
             stream.addfile(member, file)
-    elif shown == "." or not leaves_out:
+    elif shown == "." or not regular_only:
         raise OSError(f"{shown!r} is no file and no folder")
 
 

@@ -116,7 +116,7 @@ class Runner:
     def _answer_get(self, request: dict[str, Any]) -> dict[str, Any]:
         def body(descriptors: list[int]) -> None:
             become_command.confine(descriptors, {"CORE": 0}, self._filter)
-            archive.pack(request["source"], leaves_out=request["leaves_out"])
+            archive.pack(request["source"], regular_only=request["regular_only"])
 
         with self._file(0) as nothing:
             return self._watch(body, nothing)
