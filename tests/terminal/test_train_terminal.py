@@ -101,10 +101,13 @@ def test_a_stopped_training_goes_on_as_if_it_had_not_stopped(
     assert "differs in temperature, seeds" in capsys.readouterr().err
     assert train(["--resume", "--log-path", "run"]) == 0
     assert train([*words[:-1], "straight"]) == 0
-    figures = ("step", "reward", "turns", "loss", "grad_norm", "entropy", "json_ok")
-    resumed, straight = ([{name: row.get(name) for name in figures} for row in rows(folder)]
-                         for folder in ("run", "straight"))  # fmt: skip
-    assert resumed == straight
+    names = {"step", "reward", "turns", "loss", "grad_norm", "entropy", "json_ok"}
+    resumed, straight = (
+        [{name: row[name] for name in names & row.keys()} for row in rows(folder)]
+        for folder in ("run", "straight")
+    )
+    for row, expected in zip(resumed, straight, strict=True):  # sums differ in their last bits
+        assert row == pytest.approx(expected, rel=1e-5)
     assert train(["--resume", "--log-path", "run"]) == 0
 
 
