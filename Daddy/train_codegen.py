@@ -19,6 +19,7 @@ from Daddy.codegen.codegen_run import (
     RecordedRewards,
     describe_step,
     link_results,
+    require_link,
 )
 from Daddy.codegen.grade_outcome import PASSED
 from Daddy.codegen.grader import MAX_TIMEOUT_SECONDS, SANDBOX_POOL_SIZE, Grader
@@ -162,11 +163,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         args.backend, generated=True, allow_unsafe=args.allow_unsafe
     )
     print(shown)
-    paths, settings, seeds, time_s, tasks = _open_run(args)
+    paths, record, tasks = _open_run(args)
+    settings, time_s = settings_from_json(record["settings"]), float(record["time_s"])
     cache = model_cache(os.environ, Path.home())
+    paths.root.mkdir(parents=True, exist_ok=True)
     with hold_training(paths.lock), EventLoopThread() as loop:
-        if args.allow_unsafe:
-            record_unsafe(paths.settings)
         size = args.sandbox_pool_size or SANDBOX_POOL_SIZE
         pool = SandboxPool(backend, size=size, warm=size, report=print)
         try:
@@ -176,16 +177,19 @@ def main(argv: Sequence[str] | None = None) -> int:
                 model = _warm_tiny_model(tasks, cache)
             else:
                 model = resolve_model(settings.model_name, cache, os.environ)
+            if not args.resume:  # what failed so far can be mended and typed again
+                begin_record(paths.settings, {**record, "unsafe": args.allow_unsafe})
+                link_results(RESULTS, paths.root)
+            elif args.allow_unsafe:
+                record_unsafe(paths.settings)
             setup = Setup(settings, tasks, model, pool, time_s, loop, StopSignal().install())
-            return _train_all(setup, seeds, paths)
+            return _train_all(setup, record["seeds"], paths)
         finally:
             loop.wait(pool.close())
 
 
-def _open_run(
-    args: argparse.Namespace,
-) -> tuple[CodegenPaths, GrpoSettings, tuple[int, ...], float, dict[str, CodeTask]]:
-    """Return folder, settings, seeds, time limit and tasks of a run, new or to be resumed."""
+def _open_run(args: argparse.Namespace) -> tuple[CodegenPaths, dict[str, Any], dict[str, CodeTask]]:
+    """Return the folder, the record and the tasks of a run, new or to be resumed."""
     given = {name: value for name in OPTION_NAMES if (value := vars(args).get(name)) is not None}
     if "model_name" in given:
         given["model_name"] = absolute_if_folder(given["model_name"])
@@ -197,18 +201,17 @@ def _open_run(
     paths = CodegenPaths((args.run_dir or (RESULTS if args.resume else new)).resolve())
     if args.resume:
         given |= {"seeds": args.seeds and list(args.seeds), "time_s": args.max_timeout_seconds}
-        resumed = _read_record(paths, {**given, "tasks": digest})
+        record = _read_record(paths, {**given, "tasks": digest})
         link_results(RESULTS, paths.root)
-        return paths, *resumed, tasks
+        return paths, record, tasks
     settings, reasons = choose_settings(read_device_facts(), given)
     print("\n".join(reasons))
     require_new(paths.settings)
     seeds, time_s = args.seeds or (settings.seed,), args.max_timeout_seconds or MAX_TIMEOUT_SECONDS
-    record = {"settings": asdict(settings), "seeds": seeds, "time_s": time_s, "tasks": digest}
-    link_results(RESULTS, paths.root)
-    begin_record(paths.settings, {**record, "unsafe": False})
+    require_link(RESULTS)
     print(f"run {paths.root}", flush=True)
-    return paths, settings, seeds, time_s, tasks
+    record = {"settings": asdict(settings), "seeds": seeds, "time_s": time_s, "tasks": digest}
+    return paths, record, tasks
 
 
 def find_tasks() -> Path:
@@ -220,10 +223,8 @@ def find_tasks() -> Path:
     raise ConfigError("there is no tasks.py here", "name a file that defines TASKS: --tasks FILE")
 
 
-def _read_record(
-    paths: CodegenPaths, given: Mapping[str, Any]
-) -> tuple[GrpoSettings, tuple[int, ...], float]:
-    """Return settings, seeds and time limit of a run. ConfigError if what is given differs."""
+def _read_record(paths: CodegenPaths, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the record of a run to be resumed. ConfigError if what is given differs."""
     record = read_record(paths.settings)
     settings, facts = settings_from_json(record.get("settings", {})), read_device_facts()
     if (settings.gpu, settings.vllm) > (facts.gpu, facts.vllm):
@@ -233,7 +234,7 @@ def _read_record(
         )
     typed = {name: value for name, value in given.items() if value is not None}
     require_same(paths.root, {**record, **asdict(settings)}, typed)
-    return settings, tuple(record["seeds"]), float(record["time_s"])
+    return record
 
 
 def _warm_tiny_model(tasks: Mapping[str, CodeTask], cache: Path) -> str:

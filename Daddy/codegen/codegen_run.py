@@ -109,12 +109,17 @@ def describe_step(paths: CodegenPaths, step: int) -> Iterator[str]:
         yield from (f"    {printable_line(line)}" for line in row["code"].split("\n"))
 
 
+def require_link(link: Path) -> None:
+    """Raise ConfigError if there is something else than a link."""
+    if link.exists() and not link.is_symlink():
+        raise ConfigError(f"{link} is not a link to a run", "move it away, then repeat this")
+
+
 def link_results(link: Path, root: Path) -> None:
     """Let `link` lead to a run's folder. Raises ConfigError if it is another folder."""
     if link.absolute() == root:
         return
-    if link.exists() and not link.is_symlink():
-        raise ConfigError(f"{link} is not a link to a run", "move it away, then repeat this")
+    require_link(link)
     temp = link.with_name(f".tmp-{new_token()}")
     temp.symlink_to(root)
     temp.replace(link)

@@ -253,6 +253,17 @@ def test_what_could_not_be_graded_is_listed_and_the_exit_code_tells(
     assert rows("seed-1/metrics.jsonl")[1]["not_graded"] == 1
 
 
+def test_a_task_that_fails_its_check_is_mended_and_typed_again(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    more = ["--tasks", "own.py", "--run-dir", "run"]
+    Path("own.py").write_text(OWN_TASK.replace("xs + xs", "xs.missing"))
+    assert train([*words, *more]) == 3
+    assert "double" in capsys.readouterr().err
+    Path("own.py").write_text(OWN_TASK)
+    assert train([*words, *more]) == 0
+
+
 def test_a_full_disk_ends_with_its_code_and_loses_nothing_finished(
     words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
