@@ -94,8 +94,7 @@ class AsyncTerminalGymEnv:
         self._verdict = None
         self._sandbox = await self._sandboxes.open()
         self._session = TmuxSession(self._sandbox, self._sandboxes, *self._size, self._clock)
-        await self._session.start()
-        screen = await self._session.read_screen()
+        screen = await self._session.start()
         self._records.add_screen(screen)
         facts = {"task": self.task.name, "folder": str(folder), "image": self._sandboxes.image}
         return f"{self.task.instruction.strip()}\n\n{screen}", facts

@@ -20,7 +20,7 @@ LOOK_S: Final = 0.02
 """Seconds between two looks at the screen."""
 _ANSWER_S = 30.0
 _SIGNAL = (
-    "n=$(($(cat /run/terminal/prompts) + 1)); echo $n > /run/terminal/prompts; "
+    "read n < /run/terminal/prompts; n=$((n + 1)); echo $n > /run/terminal/prompts; "
     "tmux -S /run/terminal/tmux wait-for -S prompt-$n"
 )
 _PROMPTS: Final = {
@@ -28,19 +28,34 @@ _PROMPTS: Final = {
     "PS2": f"$({_SIGNAL} 2>/dev/null)> ",
     "PS1": r"\u:\w\$ ",
 }
-_START = """
+_LOOKS: Final = 50
+"""Most looks after a prompt: what draws on and on is left at that."""
+_SETTLE = f"""
+screen=$(tmux -S /run/terminal/tmux capture-pane -p -t main) || exit 1
+while [ $looks -lt {_LOOKS} ]; do
+  sleep {LOOK_S}
+  before=$screen
+  screen=$(tmux -S /run/terminal/tmux capture-pane -p -t main) || exit 1
+  if [ "$screen" = "$before" ]; then break; fi
+  looks=$((looks + 1))
+done
+printf '%s\\n' "$screen"
+"""
+_START = f"""
 set -e
 mkdir -p /run/terminal && echo 0 > /run/terminal/prompts
 tmux -f /dev/null -S /run/terminal/tmux new-session -d -s main -c "$4" -x "$1" -y "$2" \\
   bash -i \\; set -g status off \\; set -g history-limit 2000 \\; set -g escape-time 20
 timeout "$3" tmux -S /run/terminal/tmux wait-for prompt-1
-"""
-_TYPE = """
-n=$(($(cat /run/terminal/prompts) + $1))
+looks=0
+{_SETTLE}"""
+_TYPE = f"""
+read n < /run/terminal/prompts; n=$((n + $1))
 tmux -S /run/terminal/tmux load-buffer -b keys - \\; paste-buffer -d -b keys -t main || exit 1
-[ "$2" = 0 ] || timeout "$2" tmux -S /run/terminal/tmux wait-for prompt-$n
-tmux -S /run/terminal/tmux capture-pane -p -t main
-"""
+[ "$2" != 0 ] || exit 0
+looks=0
+timeout "$2" tmux -S /run/terminal/tmux wait-for prompt-$n || looks={_LOOKS}
+{_SETTLE}"""
 _KEY = re.compile(
     r"([CMS]-)+\S|Enter|Escape|Space|Tab|BTab|BSpace|Up|Down|Left|Right|Home|End|PageUp|PageDown"
     r"|PgUp|PgDn|IC|DC|Insert|Delete|F([1-9]|1[0-2])"
@@ -74,8 +89,11 @@ class TmuxSession:
         self._sandbox, self._sandboxes, self._clock = sandbox, sandboxes, clock
         self._size = (str(width), str(height))
 
-    async def start(self) -> None:
-        """Start bash in tmux and wait for its first prompt. ConfigError for an image without."""
+    async def start(self) -> str:
+        """Start bash in tmux; return the screen with its first prompt.
+
+        Raises ConfigError for an image without them.
+        """
         folder = self._sandboxes.task.recipe.folder
         outcome = await self._run(
             *_SHELL, _START, "sh", *self._size, str(_ANSWER_S), folder, env=_PROMPTS
@@ -83,6 +101,7 @@ class TmuxSession:
         if outcome.exit_code:
             told = outcome.stderr.decode(errors="replace").strip()
             raise ConfigError(f"tmux does not start: {told}", "use an image that has tmux and bash")
+        return _screen(outcome)
 
     async def read_screen(self) -> str:
         """Return the screen as text. Raises TerminalGoneError."""
@@ -98,9 +117,9 @@ class TmuxSession:
             _screen(await self._run(*_TMUX, "send-keys", "-t", "main", *names))
         elif keys:
             wait_s = max_s if block and keys.endswith("\n") else 0.0
-            before = await self._paste(keys, wait_s)
+            screen = await self._paste(keys, wait_s)
             if wait_s:
-                return await self._settle(before, deadline)
+                return screen
         await asyncio.sleep(min(min_s, max_s))
         return await self._settle(await self.read_screen(), deadline)
 

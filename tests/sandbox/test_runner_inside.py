@@ -443,6 +443,8 @@ def test_a_look_that_takes_long_does_not_delay_the_next_one(
     now = [100.0]
 
     class SlowMemory:
+        longest_s = 0.1
+
         def measure(self, limit: int) -> tuple[int, int]:
             now[0] += 0.05
             return limit - 1, 1

@@ -62,7 +62,7 @@ def without(*protections: str) -> Iterator[None]:
         patch.setattr(bubblewrap, "bubblewrap_argv", weakened_argv)
         patch.setattr(runner_client, "_ANSWER_S", 3.0)
         if "account" in protections:
-            patch.setattr(bubblewrap, "_become_nobody", lambda: ({}, lambda: None))
+            patch.setattr(bubblewrap, "_become_nobody", lambda: ([], lambda: None))
         bubblewrap._runner_files.cache_clear()
         try:
             yield

@@ -16,7 +16,7 @@ import time
 
 from . import kernel, namespaces
 from .host_channel import HostChannel
-from .memory_use import MemoryUse, next_look_s
+from .memory_use import INCOMPLETE_S, MemoryUse, next_look_s
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -65,7 +65,8 @@ class CommandRun:
         self._report = pipes[-1][0]
         self._pipes = {pipes[at][0]: name for at, name in enumerate(_STREAMS)}
         self._open = set(self._pipes)
-        self._look_at = self._began + next_look_s(0, self._limits["memory_mb"] << 20, CORES)
+        limit = self._limits["memory_mb"] << 20
+        self._look_at = self._began + next_look_s(0, limit, CORES, INCOMPLETE_S)
 
     def _live(
         self, body: Callable[[list[int]], None], descriptors: list[int], *, confined: bool
@@ -159,7 +160,8 @@ class CommandRun:
             end_all_others()
         elif self._count and processes > self._limits["processes"]:
             self.end_processes()
-        self._look_at = time.monotonic() + next_look_s(used, limit, CORES)
+        longest_s = INCOMPLETE_S if self._count else self.memory.longest_s
+        self._look_at = time.monotonic() + next_look_s(used, limit, CORES, longest_s)
 
     def _kill(self, ending: str) -> None:
         if self._ending == "exited":

@@ -30,7 +30,10 @@ _HIDDEN = b"/dev/zero (deleted)"
 """Name of shared anonymous memory, which stays in use after it is unmapped: never allowed."""
 _GROWTH_PER_CORE = 4 << 30
 """Bytes a second that a core can take of fresh memory at most, doubled since looks can be late."""
-_SHORTEST_S, _LONGEST_S = 0.001, 0.02
+_SHORTEST_S, _LONGEST_S = 0.001, 0.1
+"""Bounds of the time between two looks."""
+INCOMPLETE_S = 0.02
+"""Most seconds to the next look after one that had no time to examine all processes."""
 _LOCKS_HOLD_S = 0.2
 """Seconds between two readings of the locks: each takes 12 ms, for which nothing is watched."""
 _EXAMINE_S, _EXAMINED_FOR_S = 0.002, 0.02
@@ -53,9 +56,13 @@ class MemoryUse:
         self._processes, self._scratch = processes, scratch
         self._examined: dict[int, tuple[float, int]] = {}
         self._locks, self._locks_at = 0, time.monotonic()
+        self.longest_s = _LONGEST_S
 
     def measure(self, limit: int) -> tuple[int, int]:
-        """Return the bytes in use, exact if it may be over it, and the processes' number."""
+        """Return the bytes in use, exact if it may be over it, and the processes' number.
+
+        Then `longest_s` are the most seconds to the next look.
+        """
         anonymous = dict(map(_size, self._processes()))
         self._examine_some(list(anonymous))
         pipes = sum(map(_count_descriptors, anonymous))
@@ -72,10 +79,13 @@ class MemoryUse:
         """
         known = self._examined
         self._examined = {pid: known.get(pid, (0.0, 0)) for pid in pids}
-        began = time.monotonic()
+        began, self.longest_s = time.monotonic(), _LONGEST_S
         for pid in sorted(pids, key=self._examined.__getitem__):
             now = time.monotonic()
-            if now > began + _EXAMINE_S or now < self._examined[pid][0] + _EXAMINED_FOR_S:
+            if now < self._examined[pid][0] + _EXAMINED_FOR_S:
+                break
+            if now > began + _EXAMINE_S:
+                self.longest_s = INCOMPLETE_S
                 break
             self._examined[pid] = (now, _kernel_bytes(pid))
 
@@ -133,7 +143,7 @@ class MemoryUse:
         return total
 
 
-def next_look_s(used: int, limit: int, cores: int, longest_s: float = _LONGEST_S) -> float:
+def next_look_s(used: int, limit: int, cores: int, longest_s: float) -> float:
     """Return the seconds in which memory in use cannot grow past the limit, within bounds."""
     return min(max((limit - used) / (cores * _GROWTH_PER_CORE), _SHORTEST_S), longest_s)
 
