@@ -10,7 +10,7 @@ import json
 import os
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import IO, Any, Literal, get_args
 
@@ -41,6 +41,7 @@ _ANSWER_S = 60.0
 _START_S = 60.0
 _CLOSE_S = 5.0
 _DEFAULT_LIMITS = Limits()
+_LIMITS = tuple(field.name for field in fields(Limits))
 _COPY_MB = 64
 """Memory of the program that copies, at most."""
 _COPY = Limits(time_s=120.0, memory_mb=256, scratch_mb=1 << 20)
@@ -349,7 +350,9 @@ class RunnerSandbox:
     async def _send(
         self, header: dict[str, Any], limits: Limits | None = None, data: bytes = b""
     ) -> None:
-        message = {**header, "limits": asdict(limits)} if limits else header
+        message = dict(header)
+        if limits:
+            message["limits"] = {name: getattr(limits, name) for name in _LIMITS}
         self._requests.write(json.dumps(message).encode() + b"\n" + data)
         try:
             await self._requests.drain()
