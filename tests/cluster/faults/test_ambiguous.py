@@ -1,4 +1,4 @@
-"""Tests a thousand unanswered submissions: their jobs appear at once, within ten minutes, or never.
+"""Tests 500 unanswered submissions: their jobs appear at once, within ten minutes, or never.
 
 The controller is killed again and again: between any two durable steps in virtual time, and as a
 real process by SIGKILL.
@@ -79,9 +79,10 @@ def live_jobs(site: Site) -> int:
 @pytest.mark.parametrize(
     ("site", "cap", "seed"),
     [
-        *(("pool", 4, seed) for seed in range(4)),
-        *(("chain", 4, seed) for seed in range(4, 6)),
-        *(("chain", None, seed) for seed in range(6, 9)),
+        ("pool", 4, 0),
+        ("pool", 4, 1),
+        ("chain", 4, 4),
+        ("chain", None, 6),
         ("pool", None, 9),
     ],
     indirect=["site"],
@@ -144,10 +145,10 @@ class FileClock(VirtualClock):
         return self.now()
 
 
-KILLS = 30
+KILLS = 12
 
 
-def test_thirty_real_sigkills_in_the_middle_of_submissions(shims: Site) -> None:
+def test_twelve_real_sigkills_in_the_middle_of_submissions(shims: Site) -> None:
     """Kill a forked controller, whose commands are real processes, at random times."""
     rng = random.Random(7)
     login = Login(shims, settings={"slurm": {"time_limit": "0:06:00"}})
