@@ -40,6 +40,8 @@ from scripts.demonstration.summary import (
 PROGRESS_EVERY_S = 15.0
 """Seconds between two lines of progress without a terminal."""
 RANDOM_EPISODES = 64
+FEW_EPISODES = 16
+"""Episodes of random play beside fewer steps than a comparison needs."""
 _LEARNING_COST = 3.0
 """Time of a step of the fleet, starts of jobs included, as a multiple of a step of random play,
 which also has four environments that share the CPUs with whatever else runs here."""
@@ -74,9 +76,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     with Stage(run, site, args.slurm, not args.window) as stage:
         console.print("[b]1[/b] a login node" + (" and a Slurm cluster" if args.slurm else ""))
         stage.start_login_node()
-        console.print(f"[b]2[/b] {RANDOM_EPISODES} episodes of random play, for comparison")
+        episodes = RANDOM_EPISODES if args.steps >= ENOUGH_STEPS else FEW_EPISODES
+        console.print(f"[b]2[/b] {episodes} episodes of random play, for comparison")
         with Progress(console, clock) as progress:
-            step_s = play_at_random(config, run.events, RANDOM_EPISODES, clock, progress.show)
+            step_s = play_at_random(config, run.events, episodes, clock, progress.show)
         expected_s = args.steps * step_s * _LEARNING_COST
         end = EndConditions(args.steps, args.handovers, expected_s)
         console.print("[b]3[/b] viewer, tunnel, controller, laptop")

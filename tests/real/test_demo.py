@@ -76,7 +76,7 @@ def test_the_whole_chain_runs_and_its_summary_is_read_from_the_run_directory(tmp
 def test_an_interrupt_in_the_middle_leaves_no_process(tmp_path):
     run_dir = tmp_path / "demo"
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # as under nohup, or in a script's "&"
-    demo, log = start(run_dir, "--no-window"), tmp_path / "demo.log"
+    demo, log = start(run_dir, "--steps", "6000", "--no-window"), tmp_path / "demo.log"
     signal.signal(signal.SIGINT, before)
     try:
         wait_for("the first claim of a slot", lambda: list(run_dir.glob("slots/*/lease/*")), 900)
