@@ -1,4 +1,4 @@
-"""Attacks on one live run: real sshd and rsync, learners of the local scheduler, two accounts.
+"""Attacks on one live run: real sshd and rsync, a learner of the local scheduler, two accounts.
 
 Anna's laptop is honest. Aaron's is not: he has the three keys that ``setup`` made for it, and,
 where the tests run as root, an account of his own that may write into his box.
@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -20,6 +20,7 @@ import torch
 
 from Daddy.core.atomic_files import sha256_hex
 from Daddy.core.clock import SystemClock
+from Daddy.core.errors import WeightsError
 from Daddy.core.run_paths import RunPaths
 from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.weights.encoding.state_codec import decode, encode
@@ -27,7 +28,7 @@ from Daddy.weights.laptop.laptop_exchange import LaptopExchange
 from Daddy.weights.laptop.pulled_folder import VerifiedVersion, newest_verified
 from Daddy.weights.merge.contributions import box_name
 from Daddy.weights.store.weight_records import Contribution, Version
-from Daddy.weights.store.weight_store import Store
+from Daddy.weights.store.weight_store import Store, version_numbers
 from scripts.version_history import read_history
 from tests import patience
 from tests.cluster.conftest import ROOT, Person, small_config
@@ -53,6 +54,8 @@ class Siege:
     anna: Laptop
     aaron: Laptop
     offers: int = 0
+    records: dict[int, Version] = field(default_factory=dict)
+    """The commit records read so far, which do not change."""
 
     @property
     def shared(self) -> SharedPaths:
@@ -132,8 +135,16 @@ class Siege:
         until(lambda: set(names) <= self._judged().keys())
         return [self._judged()[name] for name in names]
 
+    def versions(self) -> list[Version]:
+        """Return all versions; read only the records that are new."""
+        store = Store(self.shared)
+        for number in set(version_numbers(self.shared)) - self.records.keys():
+            with suppress(WeightsError):  # no record: the socket of a test
+                self.records[number] = store.version(number)
+        return [self.records[number] for number in sorted(self.records)]
+
     def _judged(self) -> dict[str, str]:
-        versions = read_history(self.shared).versions
+        versions = self.versions()
         merged = {each.incarnation: "" for version in versions for each in version.inputs
                   if each.peer == "aaron"}  # fmt: skip
         refused = {each.incarnation: each.reason for version in versions
@@ -174,10 +185,11 @@ def _person(account: Laptop) -> Person:
     folder, run_paths = account.there, RunPaths(account.there / "run")
     training = {
         "num_envs": 4, "vector_backend": "serial", "rollout": 256, "batch_size": 128,
-        "total_steps": 50_000_000, "max_runtime_seconds": 60,
+        "total_steps": 50_000_000, "max_runtime_seconds": 1200,
     }  # fmt: skip
     settings = small_config(run_paths.root)
     settings["training"] |= training
+    settings["slurm"] = {"time_limit": "0:02:00", "max_running": 1}
     settings["collaboration"] = {"sync_interval_steps": 2048}
     (folder / "run.json").write_text(json.dumps(settings))
     others = ("SLURM_", "SBATCH_", "SQUEUE_", "DADDY_")
@@ -287,7 +299,9 @@ def test_an_honest_laptop_is_counted_beside_forty_offers_without_files(siege):
     weights = exchange.join_fleet(lambda: own, None).weights
     assert "in the outbox" in exchange.publish(shifted(weights, 1e-4), 500, 20)
     assert siege.anna.sync("push").stdout == "pushed 1 contribution(s)\n"
-    until(lambda: "anna" in read_history(siege.shared).contributors)
+    until(
+        lambda: any(each.peer == "anna" for version in siege.versions() for each in version.inputs)
+    )
     siege.pull(siege.anna, "anna")
     assert [receipt.accepted for receipt in exchange.receipts()] == [True]
     siege.do_as_aaron("rm -f *.json")
