@@ -6,22 +6,31 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from Daddy.core.run_paths import RunPaths
+from tests import patience
 from tests.cluster.conftest import Person, copied_checkout, small_config
 from tests.components import absent
 from tests.patience import PATIENCE_S
+from tests.real.warm_status import WarmStatus
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 TESTBED = CHECKOUT / "cluster" / "testbed"
 _OF_OTHERS = ("SLURM_", "SBATCH_", "SQUEUE_", "SINFO_", "DADDY_", "LD_LIBRARY_PATH")
 """Variables that jobs do not get; opencv sets the last when a test imports pufferlib."""
+
+
+def until(condition: Callable[[], object], timeout_s: float = 20.0) -> bool:
+    """Wait as ``patience.until``, but ask four times a second: an answer may take processes."""
+    return patience.until(condition, timeout_s, 0.25)
 
 
 def run_testbed(
@@ -180,8 +189,15 @@ def own_folder() -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+@dataclass
 class Student(Person):
     """A user on the login node with one run."""
+
+    status: WarmStatus
+
+    def sees(self, *argv: str) -> dict[str, Any]:
+        """Return ``status --json`` as a record, without the time that an import takes."""
+        return self.status.ask(self.env, self.config, *argv)
 
     def wants(
         self, max_runtime_s: int = 300, controller: Mapping[str, object] = {}, **slurm: object
@@ -202,16 +218,49 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return copied_checkout(tmp_path_factory.mktemp("checkout"))
 
 
-@pytest.fixture
-def student(cluster: Cluster, checkout: Path, tmp_path: Path) -> Iterator[Student]:
-    """Return a user whose jobs are ended after the test."""
-    run = RunPaths(tmp_path / "runs" / "tiny")
+@contextmanager
+def student_of(cluster: Cluster, checkout: Path, folder: Path) -> Iterator[Student]:
+    """Yield a user with a run in this folder, whose jobs are ended afterwards."""
+    run = RunPaths(folder / "runs" / "tiny")
     env = {name: text for name, text in cluster.env.items() if name != "DADDY_SITE"}
     env["PYTHONPATH"] = str(checkout)
-    someone = Student(checkout, tmp_path / "run.json", run, env)
+    someone = Student(checkout, folder / "run.json", run, env, WarmStatus(checkout))
     someone.wants()
     try:
         yield someone
     finally:
         if someone.run.intent.exists():
             assert someone.says("stop", "--now").returncode == 0
+        someone.status.end()
+
+
+@pytest.fixture
+def student(cluster: Cluster, checkout: Path, tmp_path: Path) -> Iterator[Student]:
+    """Return a user whose jobs are ended after the test."""
+    with student_of(cluster, checkout, tmp_path) as someone:
+        yield someone
+
+
+@contextmanager
+def configured(cluster: Cluster, **settings: object) -> Iterator[None]:
+    """Add settings to slurm.conf inside the `with` block."""
+    conf = cluster.dir / "etc" / "slurm.conf"
+    usual = conf.read_text()
+    try:
+        conf.write_text(usual + "".join(f"{name}={text}\n" for name, text in settings.items()))
+        cluster.out("scontrol", "reconfigure")
+        yield
+    finally:
+        conf.write_text(usual)
+        cluster.out("scontrol", "reconfigure")
+
+
+def quickest(person: Person, code: int, tries: int = 2) -> float:
+    """Return the best of a few times of ``status``, in seconds."""
+    took = []
+    for _ in range(tries):
+        began = time.monotonic()
+        told = person.says("status")
+        took.append(time.monotonic() - began)
+        assert told.returncode == code, told.stdout + told.stderr
+    return min(took)

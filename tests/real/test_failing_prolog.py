@@ -6,7 +6,6 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,29 +13,25 @@ import pytest
 
 from Daddy.cluster.orchestrator.control_files import read_intent
 from Daddy.core.run_paths import RunPaths
-from tests.cluster.conftest import copied_checkout
-from tests.patience import PATIENCE_S, until
-from tests.real.conftest import Cluster, Student, run_testbed, start
+from tests.cluster.conftest import Person, copied_checkout
+from tests.patience import PATIENCE_S
+from tests.real.conftest import Cluster, Student, configured, until
+from tests.real.warm_status import WarmStatus
 
 PROLOG = '#!/bin/sh\ncase "$SLURMD_NODENAME" in n1|n2) exit 1;; esac\n'
 
 
-@pytest.fixture(scope="module")
-def shared_cluster() -> Iterator[Cluster]:
-    """Start a test cluster of its own, whose prolog fails on two of its four nodes."""
-    folder = Path(tempfile.mkdtemp(prefix="daddy-prolog-", dir="/tmp"))
+@pytest.fixture(autouse=True)
+def failing_prolog(cluster: Cluster) -> Iterator[None]:
+    """Give the nodes a prolog that fails on two of the four."""
+    prolog = cluster.dir / "etc" / "prolog"
+    prolog.write_text(PROLOG)
+    prolog.chmod(0o755)
     try:
-        cluster = start(folder)
-        prolog = folder / "etc" / "prolog"
-        prolog.write_text(PROLOG)
-        prolog.chmod(0o755)
-        with (folder / "etc" / "slurm.conf").open("a") as conf:
-            conf.write(f"Prolog={prolog}\n")
-        cluster.out("scontrol", "reconfigure")
-        yield cluster
+        with configured(cluster, Prolog=prolog):
+            yield
     finally:
-        run_testbed("down", "--dir", str(folder), "--purge")
-        shutil.rmtree(folder, ignore_errors=True)
+        cluster.run("scontrol", "update", "nodename=n[1-2]", "state=resume")
 
 
 def readable_python(folder: Path) -> Path:
@@ -61,6 +56,7 @@ class Friend(Student):
 
     ssh: tuple[str, ...] = ()
     python: str = sys.executable
+    sees = Person.sees  # by his account
 
     def says(self, *argv: str, timeout_s: float = PATIENCE_S) -> subprocess.CompletedProcess[str]:
         module = "Daddy.cluster.orchestrator.run_controller"
@@ -81,8 +77,9 @@ def student(cluster: Cluster) -> Iterator[Student]:
     """Return the second user; end the jobs after the test."""
     if not cluster.facts["friend"]:
         pytest.skip("only root can be a second user")
-    home = cluster.dir / "home" / "friend"
-    user_id = home.stat().st_uid
+    home = cluster.dir / "home" / "friend" / "run"
+    user_id = home.parent.stat().st_uid
+    home.mkdir()
     checkout = copied_checkout(home / "checkout")
     python = readable_python(home / "python")
     libraries = str(python.parents[1] / "lib")
@@ -91,7 +88,7 @@ def student(cluster: Cluster) -> Iterator[Student]:
         "PATH": f"{cluster.facts['path']}:/usr/bin:/bin",
     }  # fmt: skip
     run = RunPaths(home / "runs" / "tiny")
-    someone = Friend(checkout, home / "run.json", run, env)
+    someone = Friend(checkout, home / "run.json", run, env, WarmStatus(checkout))
     someone.ssh = ("ssh", "-F", str(cluster.ssh_config), "friend")
     someone.python = str(python)
     someone.wants(setup=[f"export LD_LIBRARY_PATH={libraries}"])
@@ -102,6 +99,7 @@ def student(cluster: Cluster) -> Iterator[Student]:
     finally:
         if run.intent.exists():
             assert someone.says("stop", "--now").returncode == 0
+        shutil.rmtree(home)
 
 
 def is_paused(student: Student) -> bool:

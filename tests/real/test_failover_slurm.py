@@ -10,6 +10,7 @@ import os
 import shutil
 import signal
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,8 +19,8 @@ from Daddy.cluster.orchestrator.control_files import read_answered, read_probe
 from Daddy.cluster.orchestrator.decisions.controller_failover import GIVEN_UP
 from Daddy.core.lease import read_lease
 from tests.cluster.conftest import copied_checkout
-from tests.patience import PATIENCE_S, until
-from tests.real.conftest import Cluster, Student
+from tests.patience import PATIENCE_S
+from tests.real.conftest import Cluster, Student, student_of, until
 
 SHORTER = (
     ("decisions/controller_failover.py", "BLIND_S = 60.0", "BLIND_S = 2.0"),
@@ -38,10 +39,9 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture
-def blind(student: Student, tmp_path: Path) -> Path:
+def blinding(student: Student) -> Path:
     """Return a file: squeue fails for the processes whose ids are its lines."""
-    real, folder = shutil.which("squeue", path=student.env["PATH"]), tmp_path / "bin"
+    real, folder = shutil.which("squeue", path=student.env["PATH"]), student.config.parent / "bin"
     folder.mkdir()
     script = f'grep -qx $PPID {folder}/blind && echo "squeue: error: blind" >&2 && exit 1'
     (folder / "squeue").write_text(f'#!/bin/sh\n{script}\nexec {real} "$@"\n')
@@ -64,31 +64,44 @@ def says_blind(student: Student) -> bool:
     return view is not None and "blind_s" in view.beat
 
 
+def cron(student: Student, line: str) -> str:
+    """Run the line as cron does, after a kill of the controller; return its output."""
+    os.kill(student.controller, signal.SIGKILL)
+    log = student.run.logs / "ensure.log"
+    log.unlink(missing_ok=True)
+    env = {"PATH": "/usr/bin:/bin", "HOME": os.environ["HOME"], "SHELL": "/bin/sh"}
+    command = line.removeprefix("*/5 * * * * ").replace("\\%", "%")
+    subprocess.run(["/bin/sh", "-c", command], env=env, check=False, timeout=PATIENCE_S)
+    return log.read_text()
+
+
+@pytest.fixture(scope="module")
+def no_failover(
+    shared_cluster: Cluster, checkout: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Student, Path]]:
+    """Start a run whose jobs make no passes; return its user and the file of blind processes."""
+    with student_of(shared_cluster, checkout, tmp_path_factory.mktemp("run")) as student:
+        blind = blinding(student)
+        student.wants(900, time_limit="0:15:00", controller={"failover": False})
+        assert student.says("start").returncode == 0
+        assert until(lambda: student.training == 2, 60)
+        yield student, blind
+
+
 @pytest.mark.timeout(900)
-def test_the_crontab_line_starts_a_controller_that_reads_the_queue(student: Student) -> None:
-    student.wants(max_runtime_s=60, time_limit="0:02:00")
-    assert student.says("start").returncode == 0
-    assert until(lambda: student.training == 2, 60)
+def test_the_crontab_line_starts_a_controller_that_reads_the_queue(
+    no_failover: tuple[Student, Path],
+) -> None:
+    student, _ = no_failover
     printed = student.says("ensure", "--print-units").stdout
     (line,) = (line for line in printed.splitlines() if line.startswith("*/5 "))
-
-    def cron() -> str:
-        """Run the line as cron does, after a kill of the controller; return its output."""
-        os.kill(student.controller, signal.SIGKILL)
-        log = student.run.logs / "ensure.log"
-        log.unlink(missing_ok=True)
-        env = {"PATH": "/usr/bin:/bin", "HOME": os.environ["HOME"], "SHELL": "/bin/sh"}
-        command = line.removeprefix("*/5 * * * * ").replace("\\%", "%")
-        subprocess.run(["/bin/sh", "-c", command], env=env, check=False, timeout=PATIENCE_S)
-        return log.read_text()
-
-    assert "controller started" in cron()
+    assert "controller started" in cron(student, line)
     assert until(lambda: student.sees()["exit_code"] == 0, 60)
     intent = json.loads(student.run.intent.read_text())
     del intent["environment"]  # the release before kept none
     student.run.intent.write_text(json.dumps(intent))
     term = read_lease(student.run.controller_lease).term  # type: ignore[union-attr]
-    said = cron()
+    said = cron(student, line)
     assert "the queue cannot be read" in said
     assert "type `run_controller start` in your shell" in said
     view = read_lease(student.run.controller_lease)
@@ -97,31 +110,10 @@ def test_the_crontab_line_starts_a_controller_that_reads_the_queue(student: Stud
 
 
 @pytest.mark.timeout(900)
-def test_a_blind_controller_gives_way_to_the_jobs_until_it_can_read_the_queue_again(
-    student: Student, blind: Path
-) -> None:
-    student.wants(max_runtime_s=25, time_limit="0:01:00", max_running=2)
-    assert student.says("start").returncode == 0
-    assert until(lambda: student.training == 2, 60)
-    first = student.controller
-    blind.write_text(str(first))
-    assert until(lambda: student.controller != first, 90)
-    assert read_answered(student.run) is not None
-    last = max(entry["number"] for entry in student.ledger("intent"))
-    assert until(lambda: max(entry["number"] for entry in student.ledger("intent")) > last, 120)
-    log = student.run.logs / "controller.log"
-    assert until(lambda: "waiting without the lease" in log.read_text(), 60)
-    blind.write_text("")
-    assert until(lambda: student.controller == first, 60)
-    assert student.says("stop").returncode == 0
-    assert until(lambda: not lives(first), 30)
-
-
-@pytest.mark.timeout(900)
 def test_beside_a_blind_controller_each_command_puts_one_that_reads_the_queue(
-    student: Student, blind: Path
+    no_failover: tuple[Student, Path],
 ) -> None:
-    student.wants(max_runtime_s=200, controller={"failover": False})
+    student, blind = no_failover
     assert student.says("start").returncode == 0
     assert until(lambda: student.training == 2, 60)
     daemons = []
@@ -146,15 +138,28 @@ def test_beside_a_blind_controller_each_command_puts_one_that_reads_the_queue(
     assert until(lambda: not any(map(lives, daemons)), 30)
 
 
-@pytest.mark.timeout(900)
-def test_where_no_controller_is_left_jobs_submit_and_hand_over_by_themselves(
+@pytest.mark.timeout(1800)
+def test_jobs_go_on_beside_a_blind_controller_until_it_reads_the_queue_again_and_without_any(
     cluster: Cluster, student: Student
 ) -> None:
+    """1. The controller is blind. 2. It reads the queue again. 3. It ends, and jobs hand over."""
+    blind = blinding(student)
     student.wants(max_runtime_s=25, time_limit="0:01:00", max_running=2)
-    said = student.says("start")
-    assert said.returncode == 0, said.stderr
-    assert until(lambda: student.training == 2, 40)
-    os.kill(student.controller, signal.SIGTERM)
+    assert student.says("start").returncode == 0
+    assert until(lambda: student.training == 2, 60)
+    first = student.controller
+    blind.write_text(str(first))
+    assert until(lambda: student.controller != first, 90)
+    assert read_answered(student.run) is not None
+    last = max(entry["number"] for entry in student.ledger("intent"))
+    assert until(lambda: max(entry["number"] for entry in student.ledger("intent")) > last, 120)
+    log = student.run.logs / "controller.log"
+    assert until(lambda: "waiting without the lease" in log.read_text(), 60)
+    blind.write_text("")
+    assert until(lambda: student.controller == first, 60)
+
+    os.kill(first, signal.SIGTERM)
+    assert until(lambda: not lives(first), 30)
     last = max(entry["number"] for entry in student.ledger("intent"))
     assert until(
         lambda: sum(1 for entry in student.ledger("intent") if entry["number"] > last) >= 3, 120

@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 
 from tests.components import absent, program
-from tests.patience import PATIENCE_S, until
-from tests.real.conftest import Cluster
+from tests.patience import PATIENCE_S
+from tests.real.conftest import Cluster, until
 
 ROOT = Path(__file__).resolve().parents[2]
+SANDBOXES = 13
 SLOW_TASK = """
 import json, os, random, sys, time
 draw = random.Random(os.environ["TASK_SEED"])
@@ -37,7 +38,16 @@ class Demo:
 
     def argv(self, engine: str, *flags: str) -> list[str]:
         words = ["--engine", engine, "--run-dir", engine, "--task", str(self.task), "--no-live"]
-        words += ["--sandboxes", "25", "--episodes", "5", "--batch-size", "7", "--sbatch", "mem=2G"]
+        words += [
+            "--sandboxes",
+            str(SANDBOXES),
+            "--episodes",
+            "5",
+            "--batch-size",
+            "4",
+            "--sbatch",
+            "mem=2G",
+        ]
         return [sys.executable, "-m", "Daddy.run_demo", *words, *flags]
 
     def start(self, engine: str, *flags: str) -> "subprocess.Popen[str]":
@@ -80,35 +90,40 @@ def demo(cluster: Cluster, tmp_path: Path) -> Demo:
     return Demo(tmp_path, cluster.env)
 
 
+@pytest.fixture(scope="module")
+def local_results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    program("bwrap", "bubblewrap")
+    demo = Demo(tmp_path_factory.mktemp("local"), os.environ)
+    here = demo.start("local", "--workers", str(SANDBOXES))
+    out, _ = here.communicate(timeout=PATIENCE_S)
+    assert here.returncode == 0, out
+    assert len(demo.results("local")) == SANDBOXES
+    return demo.results("local")
+
+
 @pytest.mark.parametrize("engine", ["slurm", "dask"])
 def test_the_results_are_the_local_ones_though_a_worker_was_killed(
-    demo: Demo, cluster: Cluster, engine: str
+    demo: Demo, cluster: Cluster, local_results: dict[str, bytes], engine: str
 ) -> None:
     if engine == "dask" and find_spec("dask_jobqueue") is None:
         absent("the extra scale", "./scripts/install --dev")
-    here = demo.start("local", "--workers", "25")
     far = demo.start(engine)
     try:
         assert until(lambda: (1, "running") in demo.states(engine), 60)
         os.kill(demo.worker_of(engine, 1), signal.SIGKILL)
         out, _ = far.communicate(timeout=PATIENCE_S)
         assert far.returncode == 0, out
-        out, _ = here.communicate(timeout=PATIENCE_S)
-        assert here.returncode == 0, out
     finally:
         far.kill()
-        here.kill()
-    assert len(demo.results("local")) == 25
-    assert demo.results(engine) == demo.results("local")
+    assert demo.results(engine) == local_results
     states = demo.states(engine)
-    twice = [index for index in range(1, 26) if states.count((index, "running")) > 1]
+    twice = [index for index in range(1, SANDBOXES + 1) if states.count((index, "running")) > 1]
     assert twice, "no sandbox of the killed worker ran again"
     assert not any(state == "error" for _, state in states)
     assert until(lambda: not _alive(cluster))
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("engine", ["slurm", "dask"])
+@pytest.mark.parametrize(("engine", "number"), [("slurm", signal.SIGTERM), ("dask", signal.SIGINT)])
 def test_a_stop_cancels_the_jobs(
     demo: Demo, cluster: Cluster, engine: str, number: signal.Signals
 ) -> None:

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.patience import until
-from tests.real.conftest import Cluster, Student, run_testbed, start
+from tests.real.conftest import Cluster, Student, run_testbed, start, until
 
 CGROUPS = Path("/sys/fs/cgroup/memory")
 MEASURED = "TaskPlugin=task/cgroup\nJobAcctGatherFrequency=1\n"

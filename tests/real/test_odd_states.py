@@ -1,8 +1,6 @@
 """Tests commands while Slurm or the run's folder is in an odd state."""
 
-import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -10,35 +8,29 @@ import pytest
 
 from Daddy.cluster.orchestrator.control_files import read_intent
 from Daddy.core.load_config import load_config
-from tests.patience import until
-from tests.real.conftest import Cluster, Student, run_testbed, start
+from tests.real.conftest import Cluster, Student, configured, student_of, until
 
 LONG_S = 120.0
 
 
 @pytest.fixture(scope="module")
-def shared_cluster() -> Iterator[Cluster]:
-    """Start a test cluster of its own, whose epilog lasts while the file ``hold`` exists."""
-    folder = Path(tempfile.mkdtemp(prefix="daddy-odd-", dir="/tmp"))
-    try:
-        cluster = start(folder)
-        epilog = cluster.dir / "etc" / "epilog"
-        epilog.write_text(f"#!/bin/sh\nwhile [ -e {cluster.dir}/hold ]; do sleep 0.2; done\n")
-        epilog.chmod(0o755)
-        with (cluster.dir / "etc" / "slurm.conf").open("a") as conf:
-            conf.write(f"Epilog={epilog}\n")
-        cluster.out("scontrol", "reconfigure")
-        yield cluster
-    finally:
-        run_testbed("down", "--dir", str(folder), "--purge")
-        shutil.rmtree(folder, ignore_errors=True)
+def hold(shared_cluster: Cluster) -> Iterator[Path]:
+    """Yield a file that keeps the nodes' epilog running while it exists."""
+    file, epilog = shared_cluster.dir / "hold", shared_cluster.dir / "etc" / "epilog"
+    epilog.write_text(f"#!/bin/sh\nwhile [ -e {file} ]; do sleep 0.2; done\n")
+    epilog.chmod(0o755)
+    with configured(shared_cluster, Epilog=epilog):
+        yield file
+        file.unlink(missing_ok=True)
 
 
 def said(student: Student, words: str) -> Callable[[], bool]:
     return lambda: words in student.sees()["said"]
 
 
-def test_commands_name_what_keeps_jobs_from_training(cluster: Cluster, student: Student) -> None:
+def test_commands_name_what_keeps_jobs_from_training(
+    cluster: Cluster, student: Student, hold: Path
+) -> None:
     student.wants(max_runtime_s=540, time_limit="0:10:00", max_running=4)
     refused = cluster.run(
         "srun", "--time=5", "--mem=100M", "env", "-u", "DADDY_SITE", "-C", str(student.checkout),
@@ -66,7 +58,6 @@ def test_commands_name_what_keeps_jobs_from_training(cluster: Cluster, student: 
     assert student.sees()["slots"][0]["state"] == "suspended"
     cluster.out("scontrol", "resume", job)
 
-    hold = cluster.dir / "hold"
     hold.touch()
 
     def ends() -> bool:
@@ -84,15 +75,28 @@ def test_commands_name_what_keeps_jobs_from_training(cluster: Cluster, student: 
     assert until(lambda: not student.sees()["queue"]["ending"], LONG_S)
 
 
-def test_closed_partitions_are_told_while_jobs_wait_for_their_predecessors(
-    cluster: Cluster, student: Student
-) -> None:
+@pytest.fixture(scope="module")
+def student_of_both(
+    shared_cluster: Cluster, checkout: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Student]:
+    """Start a run whose jobs may use either of two partitions."""
     both = ("gpu-linuxlab", "second")
-    cluster.out("scontrol", "create", "partitionname=second", "nodes=ALL")
+    shared_cluster.out("scontrol", "create", "partitionname=second", "nodes=ALL")
     try:
-        student.wants(max_runtime_s=540, time_limit="0:10:00", partition=list(both))
-        assert student.says("start").returncode == 0
-        assert until(lambda: student.training == 2, LONG_S)
+        with student_of(shared_cluster, checkout, tmp_path_factory.mktemp("both")) as student:
+            student.wants(max_runtime_s=1140, time_limit="0:20:00", partition=list(both))
+            assert student.says("start").returncode == 0
+            assert until(lambda: student.training == 2, LONG_S)
+            yield student
+    finally:
+        shared_cluster.run("scontrol", "delete", "partitionname=second")
+
+
+def test_closed_partitions_are_told_while_jobs_wait_for_their_predecessors(
+    cluster: Cluster, student_of_both: Student
+) -> None:
+    student = student_of_both
+    try:
         assert until(lambda: any(job["why"] == "Dependency" for job in student.sees()["waiting"]))
         assert until(said(student, "all is well"), LONG_S), student.sees()["said"]
         cluster.out("scontrol", "update", "partitionname=gpu-linuxlab", "state=down")
@@ -109,14 +113,15 @@ def test_closed_partitions_are_told_while_jobs_wait_for_their_predecessors(
     finally:
         cluster.run("scontrol", "update", "nodename=n[1-4]", "state=resume")
         cluster.run("scontrol", "update", "partitionname=gpu-linuxlab", "state=up")
-        student.says("stop", "--now")
-        cluster.run("scontrol", "delete", "partitionname=second")
-    assert until(said(student, "was stopped"), LONG_S), student.sees()["said"]
+        cluster.run("scontrol", "update", "partitionname=second", "state=up")
 
 
-def test_a_moved_run_folder_is_looked_for_in_the_queue(cluster: Cluster, student: Student) -> None:
-    assert student.says("start").returncode == 0
-    assert until(lambda: student.training == 2, LONG_S)
+def test_a_moved_run_folder_is_looked_for_in_the_queue(
+    cluster: Cluster, student_of_both: Student
+) -> None:
+    student = student_of_both
+    assert until(said(student, "all is well"), LONG_S), student.sees()["said"]
+    assert student.training == 2
     assert until(lambda: student.sees()["waiting"], LONG_S)
     for job in student.sees()["waiting"]:  # it stays there, while learners without a folder end
         cluster.out("scontrol", "hold", str(job["job_id"]))

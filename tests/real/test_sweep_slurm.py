@@ -15,8 +15,8 @@ from Daddy.core.event_log import read_events
 from Daddy.core.lease import read_lease
 from Daddy.core.run_paths import RunPaths
 from Daddy.learning.checkpoint import load_newest
-from tests.patience import PATIENCE_S, until
-from tests.real.conftest import CHECKOUT, Cluster
+from tests.patience import PATIENCE_S
+from tests.real.conftest import CHECKOUT, Cluster, until
 
 LIVING = ("PENDING", "RUNNING", "COMPLETING")
 LATER = "begin=now+1day"
