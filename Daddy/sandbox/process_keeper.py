@@ -109,6 +109,7 @@ def main(done: int, folder: str, argv: list[str]) -> None:
         os.close(done)
         os.waitpid(keeper, 0)
     else:
+        os.setsid()  # the host kills its parent's group
         os.close(parent_lives)
         _keep(parent_ended, folder, argv)
 

@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import json
 import os
+import signal
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import fields, replace
@@ -344,8 +345,13 @@ class RunnerSandbox:
             self._kill()
 
     def _kill(self) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            self._process.kill()
+        """Kill its process group, also where only children of the process are left.
+
+        Until bubblewrap's child has asked to die with its parent, it outlives it with the pipes.
+        """
+        if self._process.returncode is None or not self._replies.at_eof():
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
 
     async def _send(
         self, header: dict[str, Any], limits: Limits | None = None, data: bytes = b""

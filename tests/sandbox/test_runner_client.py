@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from Daddy.core.errors import FileError, SandboxError
@@ -19,7 +20,7 @@ from Daddy.sandbox.runner_client import (
     start_runner,
 )
 from Daddy.sandbox.sandbox_interfaces import LINE_BYTES, LINES_PER_S, Command, Limits, Outcome
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, until
 
 OUTCOME = {
     "ending": "exited", "exit_code": 0, "lost_bytes": 0, "seconds": 0.1, "cpu_seconds": 0.1,
@@ -177,6 +178,24 @@ def test_a_cancelled_command_ends_the_sandbox() -> None:
             await sandbox.run(Command(python="pass"))
 
     play(plain(), story)
+
+
+@pytest.mark.parametrize("end", ["wait", "exit"])
+def test_a_start_that_is_cancelled_ends_a_child_that_holds_its_pipes(
+    tmp_path: Path, end: str
+) -> None:
+    pid = tmp_path / "pid"
+    script = f"sleep 1000 & echo $! > {pid}.new; mv {pid}.new {pid}; {end}"
+
+    async def story() -> None:
+        starting = asyncio.create_task(start_runner(["sh", "-c", script]))
+        assert await asyncio.to_thread(until, pid.exists)
+        starting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await starting
+
+    asyncio.run(asyncio.wait_for(story(), PATIENCE_S))
+    assert until(lambda: not psutil.pid_exists(int(pid.read_text())))
 
 
 def test_closing_ends_the_command_that_runs() -> None:
