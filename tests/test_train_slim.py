@@ -21,6 +21,7 @@ from Daddy.dashboard import add_events
 from Daddy.learning.checkpoint import list_manifests, load_newest
 from Daddy.learning.interfaces import NoFrames
 from Daddy.streaming import tunnel_client
+from tests.in_this_process import run_here
 from tests.patience import PATIENCE_S
 
 CHECKOUT = Path(__file__).resolve().parents[1]
@@ -58,13 +59,18 @@ class Desk:
             )
         )
 
-    def start(self, *flags: str, config: bool = True) -> "subprocess.Popen[str]":
-        named = ["--config", str(self.config)] if config else []
-        environment = {k: v for k, v in os.environ.items() if not k.startswith(("DADDY", "SLURM"))}
+    def environ(self):
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(("DADDY", "SLURM"))}
+        return {**kept, "PYTHONPATH": str(CHECKOUT)}
+
+    def typed(self, *flags: str) -> list[str]:
+        return ["--config", str(self.config), *flags]
+
+    def start(self, *flags: str) -> "subprocess.Popen[str]":
         child = subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-m", "Daddy.train_slim", *named, *flags],
+            [sys.executable, "-W", "ignore", "-m", "Daddy.train_slim", *self.typed(*flags)],
             cwd=self.folder,
-            env={**environment, "PYTHONPATH": str(CHECKOUT)},
+            env=self.environ(),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -72,9 +78,15 @@ class Desk:
         self.started.append(child)
         return child
 
-    def learn(self, *flags: str, timeout: float = 150.0, config: bool = True):
-        child = self.start(*flags, config=config)
-        out, err = child.communicate(timeout=timeout)
+    def learn(self, *flags: str):
+        """Run a learner to its end in this process, where torch is loaded: nothing kills it."""
+        return run_here(train_slim.main, self.typed(*flags), self.folder, self.environ())
+
+    def end(self, child: "subprocess.Popen[str]", number: int | None = None):
+        """Wait for the end of a started learner, which a signal may ask for."""
+        if number is not None:
+            child.send_signal(number)
+        out, err = child.communicate(timeout=PATIENCE_S)
         return subprocess.CompletedProcess(child.args, child.returncode, out, err)
 
     def newest(self, slot: int = 0):
@@ -125,10 +137,11 @@ def test_a_new_process_goes_on_bit_for_bit(tmp_path, workload, steps):
         desk.configure(workload=workload, episode_steps=100)
     whole = straight.learn("--total-steps", str(steps))
     assert whole.returncode == 0, whole.stderr
-    assert whole.stderr == "", "nothing that a person could do anything about"
-    for part in (steps // 2, steps):
-        done = halves.learn("--total-steps", str(part))
-        assert done.returncode == 0, done.stderr
+    half = halves.learn("--total-steps", str(steps // 2))
+    assert half.returncode == 0, half.stderr
+    rest = halves.end(halves.start("--total-steps", str(steps)))
+    assert rest.returncode == 0, rest.stderr
+    assert rest.stderr == "", "nothing that a person could do anything about"
     assert halves.newest().step == straight.newest().step >= steps
     assert same(straight.newest(), halves.newest()) == []
     assert halves.newest().facts == straight.newest().facts
@@ -146,33 +159,24 @@ def test_at_its_wall_time_it_drains_with_exit_code_10_and_its_successor_goes_on(
     assert [handover.slot for handover in fleet.handovers()] == [0]
 
 
-def test_a_signal_drains_it_and_the_slot_is_free_again(desk):
-    child = desk.start("--attempt", "aaaaaaaaaaaa")
-    desk.wait_for_checkpoint()
-    child.send_signal(signal.SIGTERM)
-    _, err = child.communicate(timeout=PATIENCE_S)
-    assert child.returncode == 10, err
-    attempt = desk.fleet().attempts["aaaaaaaaaaaa"]
-    assert attempt.facts_of("goodbye")["reason"] == "signal SIGTERM"
-    assert attempt.facts_of("goodbye")["exit_code"] == 10
-    assert desk.newest().step == attempt.events["checkpointed"]["step"]
-    assert read_lease(desk.run.slot(0).lease).ended == "signal SIGTERM"
-
-
-def test_after_kill_9_the_next_one_resumes_and_checkpointed_steps_never_go_backwards(desk):
-    child = desk.start("--attempt", "aaaaaaaaaaaa")
+def test_after_kill_9_and_signals_the_next_one_resumes_and_checkpoints_never_go_backwards(desk):
+    """The learners of one slot: killed, then drained by Slurm's warning, then by SIGTERM."""
+    killed = desk.start("--attempt", "aaaaaaaaaaaa")
     desk.wait_for_checkpoint(at_least=1024)
-    child.kill()
-    child.communicate()
-    before = desk.newest().step
-    again = desk.start("--attempt", "bbbbbbbbbbbb")
-    desk.wait_for_checkpoint(at_least=before + 1)
-    again.send_signal(signal.SIGUSR1)
-    _, err = again.communicate(timeout=PATIENCE_S)
-    assert again.returncode == 10, err
-    fleet = desk.fleet()
-    assert fleet.attempts["bbbbbbbbbbbb"].facts_of("resumed")["checkpoint_step"] == before
-    assert fleet.attempts["bbbbbbbbbbbb"].slot == 0
+    desk.end(killed, signal.SIGKILL)
+    resumed = [desk.newest().step]
+    for token, name in (("bbbbbbbbbbbb", "SIGUSR1"), ("cccccccccccc", "SIGTERM")):
+        child = desk.start("--attempt", token)
+        desk.wait_for_checkpoint(at_least=resumed[-1] + 1)
+        ended = desk.end(child, signal.Signals[name])
+        assert ended.returncode == 10, ended.stderr
+        attempt = desk.fleet().attempts[token]
+        assert (attempt.slot, attempt.facts_of("goodbye")["exit_code"]) == (0, 10)
+        assert attempt.facts_of("goodbye")["reason"] == f"signal {name}"
+        assert attempt.facts_of("resumed")["checkpoint_step"] == resumed[-1]
+        assert desk.newest().step == attempt.events["checkpointed"]["step"]
+        assert read_lease(desk.run.slot(0).lease).ended == f"signal {name}"
+        resumed.append(desk.newest().step)
     steps = [
         (event["data"]["state"], event["step"])
         for event in sorted(read_events(desk.run.events), key=lambda event: event["ts"])
@@ -181,20 +185,16 @@ def test_after_kill_9_the_next_one_resumes_and_checkpointed_steps_never_go_backw
     assert steps == sorted(steps)
 
 
-def test_without_a_free_slot_it_is_not_needed_and_leaves_before_loading_torch(desk):
-    child = desk.start("--job-rank", "0")
-    desk.wait_for_checkpoint()
-    second = desk.learn("--job-rank", "0")
-    assert second.returncode == 11
-    assert "held by a running learner" in second.stderr
-    child.send_signal(signal.SIGINT)
-    child.communicate(timeout=PATIENCE_S)
+def test_a_slot_has_one_learner_and_one_that_was_suspended_and_replaced_wakes_up_powerless(desk):
+    """Neither a checkpoint nor a contribution of its term comes after its successor's claim.
 
-
-def test_a_learner_that_was_suspended_and_replaced_wakes_up_powerless(desk):
-    """Neither a checkpoint nor a contribution of its term comes after its successor's claim."""
+    Before that, while it runs, another one is not needed and leaves, without loading torch.
+    """
     first = desk.start("--attempt", "aaaaaaaaaaaa")
     desk.wait_for_checkpoint()
+    needless = desk.end(desk.start("--job-rank", "0"))
+    assert needless.returncode == 11
+    assert "held by a running learner" in needless.stderr
     first.send_signal(signal.SIGSTOP)
     end_term(desk.run.slot(0).lease, 1, "no beat for 300 s")
     second = desk.start("--attempt", "bbbbbbbbbbbb")
