@@ -1,7 +1,8 @@
 """Loops in which other libraries play the game through ends of episodes.
 
-Each runs in a process of its own (`python -m tests.pokemon.library_loops NAME`), with the version
-of gymnasium that PYTHONPATH names, and prints the episodes that the library told of.
+They run in a process of their own (`python -m tests.pokemon.library_loops NAME...`), with the
+version of gymnasium that PYTHONPATH names; each prints its name and the episodes that the library
+told of.
 """
 
 import sys
@@ -121,4 +122,5 @@ def pufferlib() -> int:
 
 
 if __name__ == "__main__":
-    print(globals()[sys.argv[1]]())
+    for name in sys.argv[1:]:
+        print(name, globals()[name](), flush=True)

@@ -2,6 +2,7 @@
 
 import re
 import sys
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,35 +25,32 @@ RESERVED = {
 """Keys of infos that wrappers and learners of other libraries write or read."""
 
 
-def told(name: str, *pins: str) -> int:
-    """Run a loop of `library_loops` with the pinned libraries; return the episodes it printed."""
-    argv = [sys.executable, "-m", "tests.pokemon.library_loops", name]
+def told(names: Sequence[str], *pins: str) -> dict[str, int]:
+    """Run loops of `library_loops` with the pinned libraries; return the episodes of each."""
+    argv = [sys.executable, "-m", "tests.pokemon.library_loops", *names]
     with TemporaryDirectory() as folder:  # Stable-Baselines3 leaves a folder for its log
         env = {**environ_with(*pins), "TMPDIR": folder}
         done = run_command(argv, 300, env=env, cwd=ROOT)
     assert done.returncode == 0, done.stderr
-    return int(done.stdout.split()[-1])
+    return {
+        name: int(count) for name, count in map(str.split, done.stdout.splitlines()[-len(names) :])
+    }
 
 
 @pytest.mark.parametrize("major", GYMNASIUMS)
-@pytest.mark.parametrize(
-    ("name", "episodes"),
-    [("checker", 1), ("recorded", 3), ("sync_vector", 4), ("async_vector", 4), ("cleanrl", 4)],
-)
-def test_gymnasiums_wrappers_play_through_ends_of_episodes(
-    major: str, name: str, episodes: int
-) -> None:
-    assert told(name, GYMNASIUMS[major]) == episodes
+def test_gymnasiums_wrappers_play_through_ends_of_episodes(major: str) -> None:
+    episodes = {"checker": 1, "recorded": 3, "sync_vector": 4, "async_vector": 4, "cleanrl": 4}
+    assert told([*episodes], GYMNASIUMS[major]) == episodes
 
 
 @pytest.mark.parametrize("major", GYMNASIUMS)
 def test_stable_baselines3_learns_with_and_without_its_monitor(major: str) -> None:
-    assert told("sb3", GYMNASIUMS[major], SB3) == 4
+    assert told(["sb3"], GYMNASIUMS[major], SB3) == {"sb3": 4}
 
 
 @pytest.mark.skipif(find_spec("pufferlib") is None, reason="wheels: Linux on x86-64 only")
 def test_pufferlibs_statistics_are_those_of_the_episode() -> None:
-    assert told("pufferlib", GYMNASIUMS["0.29"]) == 1
+    assert told(["pufferlib"], GYMNASIUMS["0.29"]) == {"pufferlib": 1}
 
 
 def test_no_key_of_an_info_belongs_to_another_library(tmp_path: Path) -> None:
