@@ -21,7 +21,6 @@ from Daddy.core.settings import (
     WITHOUT_MEANING,
     Config,
 )
-from Daddy.learning.learner_reporting import METRICS
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 COMMANDS = Path(__file__).with_name("examples") / "commands.json"
@@ -186,6 +185,8 @@ def _command_row(row: Mapping[str, object]) -> str:
 
 def metrics() -> str:
     """Return the page of metrics."""
+    from Daddy.learning.learner_reporting import METRICS  # which imports torch
+
     rows = "\n".join(f"| `{name}` | {meaning} |" for name, meaning in METRICS.items())
     return (
         "# Metrics\n\nContents of a learner's `metric` events and of its TensorBoard files.\n\n"

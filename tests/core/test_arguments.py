@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from Daddy.core.arguments import ArgumentParser, did_you_mean
 from Daddy.core.errors import ConfigError
 from Daddy.core.load_config import load_config
+from tests.in_this_process import run_here
 from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -49,13 +51,13 @@ def run_entry_point(module: str, *words: str) -> subprocess.CompletedProcess[str
         ("Daddy.streaming.tunnel_server", ["conect", "anna@login"], "connect"),
         ("Daddy.weights.sync", ["pul"], "pull"),
         ("Daddy.weights.friends", ["ad"], "add"),
-        ("scripts.soaks", ["slrum"], "slurm"),
+        ("scripts.soaks.__main__", ["slrum"], "slurm"),
     ],
 )
 def test_a_mistyped_word_is_answered_with_the_nearest_one(
     module: str, words: list[str], near: str
 ) -> None:
-    done = run_entry_point(module, *words)
+    done = run_here(import_module(module).main, words, ROOT)
     assert f"did you mean {near}?" in done.stderr
     assert done.returncode in {2, 3}
 
