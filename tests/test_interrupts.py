@@ -129,7 +129,7 @@ def test_ctrl_c_leaves_nothing_of_a_film(tmp_path: Path, kind: str, begun: str) 
         program("ffmpeg", "ffmpeg")
     folder = tmp_path / "films"
     folder.mkdir()
-    seconds = "100000" if begun != "writing" else "300"
+    seconds = "100000" if begun != "writing" else "100"
     typed = [*PLAY, "--cartridge", "--random", "--seconds", seconds]
     end = interrupt(tmp_path, [*typed, f"--{kind}", str(folder / f"film.{kind}")], begun)
     assert end.code in ENDED_BY
