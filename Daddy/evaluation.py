@@ -13,6 +13,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from functools import partial
+from itertools import chain
 from multiprocessing import active_children, get_context
 from pathlib import Path
 from statistics import median
@@ -109,23 +110,29 @@ def evaluate_episodes(
 
 
 def evaluate_parallel(
-    config: Config, game: PokemonRedEnv, weights: Weights, seeds: Sequence[int], jobs: int
-) -> list[EpisodeResult]:
-    """Play one episode per seed with `weights` (None: random buttons) on `jobs` processes.
+    config: Config,
+    game: PokemonRedEnv,
+    candidates: Sequence[Weights],
+    seeds: Sequence[int],
+    jobs: int,
+) -> list[list[EpisodeResult]]:
+    """Play one episode per seed with each candidate (None: random buttons) on `jobs` processes.
 
-    All processes get `weights`, though the run may publish newer ones. DaddyError if one is killed.
+    The processes get the weights themselves, whatever the run publishes meanwhile. Returns one list
+    per candidate. Raises WeightsError for weights of another shape, DaddyError if a process is
+    killed.
     """
-    actor, jobs = make_actor(game, weights), min(jobs, len(seeds))
+    actors, jobs = [make_actor(game, weights) for weights in candidates], min(jobs, len(seeds))
     if jobs == 1:
-        return evaluate_episodes(game, actor, seeds)
+        return [evaluate_episodes(game, actor, seeds) for actor in actors]
     shares = [seeds[job * len(seeds) // jobs : (job + 1) * len(seeds) // jobs]
               for job in range(jobs)]  # fmt: skip
-    share = partial(_evaluate_share, os.getpid(), config, weights)
+    plays = [partial(_evaluate_share, os.getpid(), config, weights) for weights in candidates]
     with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
         try:
             with interrupts_blocked():  # `map` starts the processes
-                played = pool.map(share, shares)
-            return [result for results in played for result in results]
+                played = [pool.map(play, shares) for play in plays]
+            return [[*chain.from_iterable(results)] for results in played]
         except BrokenProcessPool as error:
             raise DaddyError("an evaluating process was killed", "use fewer --jobs") from error
         except KeyboardInterrupt:
@@ -232,7 +239,7 @@ def compare_versions(
     versions = [store.version(number) for number in numbers]
     loaded = [_weights_of(store, version, config.training.assists) for version in versions]
     with closing(open_game(config)) as game:
-        played = [evaluate_parallel(config, game, weights, seeds, jobs) for weights in loaded]
+        played = evaluate_parallel(config, game, loaded, seeds, jobs)
         result = comparison_as_json(numbers, game, played)
     _store_pairs(store, versions, config, result)
     return result

@@ -239,7 +239,7 @@ def _evaluate(args: argparse.Namespace) -> int:
     else:
         weights = _load_weights(args, config)
         with closing(playback_setup.open_game(config)) as game:
-            played = evaluation.evaluate_parallel(config, game, weights, seeds, args.jobs)
+            (played,) = evaluation.evaluate_parallel(config, game, [weights], seeds, args.jobs)
             result = evaluation.result_as_json(_label(weights), game, played)
         print_screen(partial(evaluation.render_result, result))
     if args.json:

@@ -11,21 +11,24 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from Daddy.core.agreed_settings import network_sizes
 from Daddy.core.assist_compatibility import refuse_missing_assists
 from Daddy.core.atomic_files import read_bounded
 from Daddy.core.clock import Clock
 from Daddy.core.errors import FileError, WeightsError
+from Daddy.core.hyperparameters import seed_for
 from Daddy.core.settings import Config, TrainingSettings
 from Daddy.workloads import WORKLOADS
 
 if TYPE_CHECKING:
-    from Daddy.learning.play_loop import Agent, RandomAgent
+    from numpy.typing import NDArray
+
+    from Daddy.learning.play_loop import Agent
     from Daddy.pokemon.env import PokemonRedEnv
 
-    Actor = Agent | RandomAgent
+    Actor: TypeAlias = "Agent | RandomAgent"
 
 GAME = "pokemon_red"
 _BLOB_LIMIT = 1 << 30
@@ -126,14 +129,33 @@ def open_game(config: Config) -> PokemonRedEnv:
     return game
 
 
+class RandomAgent:
+    """Plays actions from 0 to `actions` - 1 uniformly at random: the baseline of a policy."""
+
+    def __init__(self, actions: int) -> None:
+        self._actions = actions
+        self.start_episode(0)
+
+    def start_episode(self, seed: int) -> None:
+        """Start an episode: seed the random generator with `seed`."""
+        import numpy as np
+
+        self._generator = np.random.default_rng(seed_for(seed, "mashing"))
+
+    def act(self, observation: Mapping[str, NDArray[Any]]) -> int:  # noqa: ARG002 - unused
+        """Return a random action; ignore `observation`."""
+        return int(self._generator.integers(self._actions))
+
+
 def make_actor(game: PokemonRedEnv, weights: LoadedWeights | None) -> Actor:
     """Return an actor that plays by `weights`, or presses random buttons if they are None."""
-    from Daddy.learning.device import limit_threads
-    from Daddy.learning.play_loop import RandomAgent, make_agent
     from Daddy.pokemon.emulator import BUTTONS
 
     if weights is None:
         return RandomAgent(len(BUTTONS))
+    from Daddy.learning.device import limit_threads
+    from Daddy.learning.play_loop import make_agent
+
     limit_threads(1)
     training = TrainingSettings(**network_sizes(weights.weights))
     policy = WORKLOADS[GAME].make_policy(training, game.observation_space, game.action_space)  # type: ignore[arg-type]

@@ -17,7 +17,7 @@ import pytest
 from PIL import Image
 from rich.console import Console
 
-from Daddy import hand_recorded_start, play, playback_setup
+from Daddy import hand_recorded_start, play, playback_setup, train_slim
 from Daddy.core.clock import SystemClock
 from Daddy.core.entry_point import run_entry
 from Daddy.core.errors import ExitCode, RomError, UsageError, WeightsError
@@ -27,7 +27,7 @@ from Daddy.core.run_paths import RunPaths
 from Daddy.core.settings import TrainingSettings
 from Daddy.core.shared_weights_paths import SharedPaths
 from Daddy.evaluation import render_result
-from Daddy.learning.play_loop import RandomAgent
+from Daddy.playback_setup import RandomAgent
 from Daddy.pokemon.emulator import Emulator
 from Daddy.pokemon.env import PokemonRedEnv
 from Daddy.pokemon.find_rom import find_rom
@@ -36,6 +36,7 @@ from Daddy.pokemon.starts.start_state_folder import open_state_folder
 from Daddy.workloads import WORKLOADS
 from scripts.benches._state_report import play_time_s
 from tests.components import program
+from tests.in_this_process import run_here
 from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -50,11 +51,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> RunPaths:
     flags += ["--total-steps", "512", "--batch-size", "64", "--no-stream"]
     settings = {"DADDY_TRAINING__VECTOR_BACKEND": "serial", "DADDY_TRAINING__TENSORBOARD": "false"}
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("DADDY", "SLURM"))}
-    done = subprocess.run(
-        [sys.executable, "-m", "Daddy.train_slim", *flags],
-        cwd=ROOT, env={**kept, **settings}, capture_output=True, text=True, timeout=200,
-        check=False,
-    )  # fmt: skip
+    done = run_here(train_slim.main, flags, ROOT, {**kept, **settings})
     assert done.returncode == 0, done.stderr
     return run
 
@@ -135,6 +132,14 @@ def test_lasting_work_prints_its_progress(
     typed = ["evaluate", *GAME, "--random", "--episodes", "1", "--episode-steps", "40"]
     assert play.main(typed) == 0
     assert "  seed 1: 20 steps\n" in capsys.readouterr().err
+
+
+def test_random_buttons_are_played_without_loading_torch() -> None:
+    typed = ["evaluate", *GAME, "--random", "--episodes", "1", "--episode-steps", "5"]
+    program = f"import sys; from Daddy import play; code = play.main({typed})"
+    ends = "sys.exit(code or 'torch' in sys.modules)"
+    argv = [sys.executable, "-c", f"{program}; {ends}"]
+    assert subprocess.run(argv, cwd=ROOT, check=False, stdout=subprocess.DEVNULL).returncode == 0
 
 
 def test_progress_is_shown_every_two_seconds(capsys: pytest.CaptureFixture[str]) -> None:
@@ -221,10 +226,9 @@ def test_a_narrow_evaluation_has_fewer_columns_and_whole_numbers(width: int) -> 
     assert "1 of 2 milestones were never reached" in text.get()
 
 
-def test_episodes_judged_side_by_side_come_out_as_one_after_the_other(
-    trained: RunPaths, tmp_path: Path
-) -> None:
-    typed = ["evaluate", *GAME, "--weights", str(trained.root), "--episode-steps", "40"]
+def test_episodes_judged_side_by_side_come_out_as_one_after_the_other(tmp_path: Path) -> None:
+    """With random buttons, for which no process loads torch; those of two versions do."""
+    typed = ["evaluate", *GAME, "--random", "--episode-steps", "40"]
     results = []
     for jobs in ("1", "2"):
         written = tmp_path / f"{jobs}.json"
@@ -234,11 +238,12 @@ def test_episodes_judged_side_by_side_come_out_as_one_after_the_other(
     assert results[0] == results[1]
 
 
-@pytest.mark.parametrize("interrupt", [os.kill, os.killpg])
+@pytest.mark.parametrize(("agent", "interrupt"), [("weights", os.kill), ("random", os.killpg)])
 def test_ctrl_c_ends_the_processes_that_judge(
-    trained: RunPaths, interrupt: Callable[[int, int], None]
+    trained: RunPaths, agent: str, interrupt: Callable[[int, int], None]
 ) -> None:
-    typed = ["evaluate", *GAME, "--weights", str(trained.root), "--episode-steps", "40"]
+    actor = ["--random"] if agent == "random" else ["--weights", str(trained.root)]
+    typed = ["evaluate", *GAME, *actor, "--episode-steps", "40"]
     judging = subprocess.Popen(
         [sys.executable, "-m", "Daddy.play", *typed, "--episodes", "10000", "--jobs", "2"],
         cwd=ROOT, stderr=subprocess.PIPE, text=True, start_new_session=True,
@@ -303,7 +308,7 @@ def test_a_child_that_cannot_judge_ends_the_whole_with_its_error(tmp_path: Path)
     gone = load_config(None, {"training.rom": str(tmp_path / "none.gb")})
     game = PokemonRedEnv()
     with pytest.raises(RomError, match=r"none\.gb"):
-        evaluate_parallel(gone, game, None, range(1, 3), 2)
+        evaluate_parallel(gone, game, [None], range(1, 3), 2)
     game.close()
 
 
@@ -366,10 +371,7 @@ def test_what_cannot_be_done_is_told_with_its_code(
 def test_a_learner_asks_for_its_start_before_anything_is_made(tmp_path: Path) -> None:
     flags = ["--cartridge", "--run-dir", str(tmp_path / "run"), "--device", "cpu"]
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("DADDY", "SLURM"))}
-    done = subprocess.run(
-        [sys.executable, "-m", "Daddy.train_slim", *flags, "--start", "mew"],
-        cwd=ROOT, env=kept, capture_output=True, text=True, timeout=100, check=False,
-    )  # fmt: skip
+    done = run_here(train_slim.main, [*flags, "--start", "mew"], ROOT, kept)
     assert done.returncode == 7
     assert "there is no start state 'mew' of Daddy cartridge" in done.stderr
     assert "beginning, bedroom, pokedex" in done.stderr

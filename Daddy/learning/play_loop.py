@@ -50,22 +50,6 @@ class Agent:
         return int(sample(logits, torch.rand(1, generator=self._generator))[0][0])
 
 
-class RandomAgent:
-    """Plays actions from 0 to `actions` - 1 uniformly at random: the baseline of a policy."""
-
-    def __init__(self, actions: int) -> None:
-        self._actions = actions
-        self.start_episode(0)
-
-    def start_episode(self, seed: int) -> None:
-        """Start an episode: seed the random generator with `seed`."""
-        self._generator = np.random.default_rng(seed_for(seed, "mashing"))
-
-    def act(self, observation: Mapping[str, NDArray[Any]]) -> int:  # noqa: ARG002 - unused
-        """Return a random action; ignore `observation`."""
-        return int(self._generator.integers(self._actions))
-
-
 def make_agent(policy: ActorCritic, weights: Mapping[str, torch.Tensor], label: str) -> Agent:
     """Load `weights` into `policy` and return its agent; WeightsError if the shapes differ."""
     if mismatch := find_mismatch(policy.state_dict(), weights):
