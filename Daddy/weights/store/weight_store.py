@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeVar
 
-from Daddy.core.agreed_settings import describe_differences
 from Daddy.core.atomic_files import parse_json, read_bounded, sha256_hex
 from Daddy.core.errors import FileError, WeightsError
 from Daddy.core.friend_accounts import AccountFolder, account_folders
@@ -78,6 +77,8 @@ class Store:
         when the folder holds weights of another policy, or weights learnt with other assists or
         settings.
         """
+        from Daddy.core.agreed_settings import describe_differences  # loads all settings
+
         self._begin(own)
         card, root = self.card(), self.paths.root
         if set(card.assists) != set(own.assists):  # one average would mix both
