@@ -13,6 +13,9 @@ from typing import Any
 
 import pytest
 
+from Daddy.cluster.orchestrator.commands.status import StatusReader
+from Daddy.cluster.orchestrator.control_files import read_intent
+from Daddy.core.clock import SystemClock
 from Daddy.core.event_log import read_events
 from Daddy.core.lease import read_lease
 from Daddy.core.load_config import load_config
@@ -27,7 +30,7 @@ _OURS = ("SLURM_", "SBATCH_", "SQUEUE_", "DADDY_", "SMALL_LEARNER_")
 
 def until(condition: Callable[[], object], timeout_s: float = 30.0) -> None:
     """Wait for a condition; fail the test after the timeout."""
-    if not patience.until(condition, timeout_s):
+    if not patience.until(condition, timeout_s, 0.1):
         pytest.fail(f"the condition did not hold within {timeout_s:g} s, nor long after")
 
 
@@ -60,8 +63,18 @@ class Person:
         return json.loads(self.says("status", "--json", *argv).stdout)
 
     @property
+    def record(self) -> dict[str, Any]:
+        """What ``status --json`` would print, read in this process: for a test that waits."""
+        config = load_config(None, {"run_dir": str(self.run.root)})  # the release's, once begun
+        return next(StatusReader(config, self.run, SystemClock()).read_records())
+
+    @property
     def training(self) -> int:
-        return sum(1 for slot in self.sees()["slots"] if slot["training"])
+        intent = read_intent(self.run)
+        local = intent is not None and intent.executor == "local"  # Slurm needs the person's PATH
+        return sum(
+            1 for slot in (self.record if local else self.sees())["slots"] if slot["training"]
+        )
 
     @property
     def fleet(self) -> EventSummary:
@@ -94,9 +107,13 @@ def show_as_red(person: Person, rom: bytes) -> Path:
     return path
 
 
+_NOT_RUN = ("codegen", "fanout", "grpo", "pokemon", "sandbox", "search", "terminal")
+"""Parts of the package that no program of a small run imports; each start compiles all modules."""
+
+
 def copied_checkout(folder: Path) -> Path:
     """Copy the package, with ``small_learner`` instead of the learner."""
-    leave = shutil.ignore_patterns("__pycache__")
+    leave = shutil.ignore_patterns("__pycache__", *_NOT_RUN)
     shutil.copytree(ROOT / "Daddy", folder / "Daddy", ignore=leave)
     shutil.copy(ROOT / "tests" / "cluster" / "small_learner.py", folder / "Daddy/train_slim.py")
     return folder
@@ -121,6 +138,7 @@ def small_config(run_dir: Path, **changes: dict[str, object]) -> dict[str, Any]:
         },
         "slurm": {"time_limit": "0:02:00", "max_running": 2},
         "controller": {"executor": "local", "poll_seconds": 1},
+        "mirror": {"minutes": 0},
     }
     for section, values in changes.items():
         config[section] = {**config[section], **values}

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -71,17 +72,30 @@ def settings(run: RunPaths, folder: Path, **changes: dict) -> object:
     return load_config(path)
 
 
+@pytest.fixture(scope="module")
+def release(checkout, tmp_path_factory):
+    """Return a run and its release, which is made once: that compiles all modules."""
+    folder = tmp_path_factory.mktemp("launch")
+    run = RunPaths(folder / "run")
+    run.releases.mkdir(parents=True)
+    return run, freeze_release(run, settings(run, folder), checkout)
+
+
 @pytest.fixture
-def site(checkout, tmp_path):
-    run = RunPaths(tmp_path / "run")
-    for folder in (run.logs, run.releases, tmp_path / "node"):
-        folder.mkdir(parents=True)
-    found = Site(run, freeze_release(run, settings(run, tmp_path), checkout), tmp_path / "node")
+def site(release, tmp_path):
+    """Yield the run, empty but for its releases."""
+    run, own = release
+    (tmp_path / "node").mkdir()
+    run.logs.mkdir()
+    found = Site(run, own, tmp_path / "node")
     yield found
     for job in found.jobs:
         if job.poll() is None:
             job.kill()
         job.communicate()
+    for path in run.root.iterdir():
+        if path != run.releases:
+            shutil.rmtree(path)
 
 
 def other_release(site, checkout, tmp_path, seed) -> Release:
@@ -89,9 +103,11 @@ def other_release(site, checkout, tmp_path, seed) -> Release:
     return freeze_release(site.run, settings(site.run, tmp_path, training=training), checkout)
 
 
-def test_without_orders_jobs_fill_the_slots_of_their_own_config_in_order(site):
+def test_without_orders_jobs_fill_the_slots_in_order_and_a_token_only_once(site):
     first = site.job("a" * 12)
     until(lambda: site.trains(0, "a" * 12))
+    assert site.job("a" * 12).wait(PATIENCE_S) == 11
+    assert site.holder(1) == {}
     second = site.job("b" * 12)
     until(lambda: site.trains(1, "b" * 12))
     assert site.holder(0)["pid"] == first.pid
@@ -137,14 +153,6 @@ def test_a_release_that_is_gone_is_replaced_by_the_jobs_own(site):
     assert site.holder(0)["release"] == site.release.ident
 
 
-def test_a_second_job_with_the_same_token_leaves(site):
-    site.job("a" * 12)
-    until(lambda: site.trains(0, "a" * 12))
-    twin = site.job("a" * 12)
-    assert twin.wait(PATIENCE_S) == 11
-    assert site.holder(1) == {}
-
-
 def test_the_predecessor_that_writes_its_last_checkpoint_is_waited_for(site):
     me = current_process()
     holder = {"token": "old", "host": host_name(), "pid": me.pid, "created": me.created}
@@ -167,7 +175,7 @@ def test_a_requeued_job_takes_its_own_slot_from_a_node_nobody_can_see(site):
     assert read_lease(site.run.slot(0).lease).term == 2
 
 
-def test_it_runs_from_this_nodes_own_copy_which_the_next_job_uses_again(site):
+def test_it_runs_from_this_nodes_own_copy_which_the_next_job_uses_again_or_mends(site):
     first = site.job("a" * 12)
     until(lambda: site.trains(0, "a" * 12))
     (copy,) = (site.node / f"daddy-{os.getuid()}").iterdir()
@@ -179,15 +187,11 @@ def test_it_runs_from_this_nodes_own_copy_which_the_next_job_uses_again(site):
     until(lambda: site.trains(1, "b" * 12))
     assert (copy / "Daddy/train_slim.py").stat().st_mtime_ns == made
     assert len(list(copy.parent.iterdir())) == 1
-
-
-def test_a_copy_that_a_cleaner_was_at_is_made_anew(site):
-    site.job("a" * 12)
-    until(lambda: site.trains(0, "a" * 12))
-    (copy,) = (site.node / f"daddy-{os.getuid()}").iterdir()
-    (copy / "Daddy/train_slim.py").unlink()
-    site.job("b" * 12)
-    until(lambda: site.trains(1, "b" * 12))
+    (copy / "Daddy/train_slim.py").unlink()  # as a cleaner of temporary files does
+    first.terminate()
+    first.wait(PATIENCE_S)
+    site.job("c" * 12)
+    until(lambda: site.trains(0, "c" * 12))
     assert (copy / "Daddy/train_slim.py").exists()
 
 
@@ -206,9 +210,11 @@ def test_without_a_place_on_the_node_it_runs_from_the_shared_copy(site, tmp_path
 def test_a_parcel_that_was_damaged_is_not_unpacked(site):
     parcel = site.release.path / "package.tar"
     parcel.chmod(0o644)
-    parcel.write_bytes(parcel.read_bytes()[:-512] + b"x" * 512)
+    whole = parcel.read_bytes()
+    parcel.write_bytes(whole[:-512] + b"x" * 512)
     job = site.job("a" * 12)
     until(lambda: site.trains(0, "a" * 12))
+    parcel.write_bytes(whole)
     environ = Path(f"/proc/{job.pid}/environ").read_bytes().decode().split("\0")
     assert f"PYTHONPATH={site.release.path}" in environ
 

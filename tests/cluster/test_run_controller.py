@@ -40,34 +40,72 @@ def test_start_fills_the_slots_hands_them_over_and_stop_drains(person: Person) -
     assert after["said"].startswith("the run was stopped at ")
 
 
-def test_a_killed_controller_is_replaced_by_start_and_no_job_is_doubled(person: Person) -> None:
-    config = small_config(person.run.root, training={"max_runtime_seconds": 60})
-    person.config.write_text(json.dumps(config))
+def test_start_replaces_a_killed_controller_also_without_its_ledger_and_stop_needs_none(
+    person: Person,
+) -> None:
+    wants(person)
     assert person.says("start").returncode == 0
-    until(lambda: person.training == 2 and len(person.sees()["waiting"]) == 2)
+    until(lambda: person.training == 2 and len(person.record["waiting"]) == 2)
     before = {slot["job_id"] for slot in person.sees()["slots"]}
     asked_for = person.ledger("intent")
     os.kill(person.controller, signal.SIGKILL)
-    until(lambda: person.sees()["exit_code"] == 20)
+    until(lambda: person.record["exit_code"] == 20)
     assert "no controller is alive" in person.sees()["said"]
     assert person.says("start").returncode == 0
     time.sleep(2.5)  # several passes in which a doubled job would show
-    seen = person.sees()
-    assert {slot["job_id"] for slot in seen["slots"]} == before
-    assert (seen["queue"]["running"], seen["queue"]["pending"]) == (2, 2)
+    check_jobs(person, before)
     assert person.ledger("intent") == asked_for
+    # a controller that lost its ledger finds its jobs again
+    os.kill(person.controller, signal.SIGKILL)
+    person.run.ledger.unlink()
+    person.run.status.write_text("{")
+    assert person.says("start").returncode == 0
+    until(lambda: person.training == 2)
+    time.sleep(2.5)
+    check_jobs(person, before)
+    assert [entry for entry in person.ledger("submitted") if entry["job_id"] not in before] != []
+    # stop works without a controller, and nothing comes back
+    os.kill(person.controller, signal.SIGKILL)
+    stopped = person.says("stop")
+    assert stopped.returncode == 0, stopped.stderr
+    seen = person.sees()
+    assert (seen["mode"], seen["queue"]["running"], seen["queue"]["pending"]) == ("stopped", 0, 0)
+
+
+def wants(person: Person, **training: object) -> None:
+    """Let the jobs live long, and make no passes."""
+    config = small_config(
+        person.run.root,
+        training={"max_runtime_seconds": 900, **training},
+        slurm={"time_limit": "0:20:00"},
+        controller={"failover": False},
+    )
+    person.config.write_text(json.dumps(config))
+
+
+def wants_one_slot(person: Person, **training: object) -> None:
+    wants(person, **training)
+    config = json.loads(person.config.read_text())
+    config["slurm"]["max_running"] = 1
+    person.config.write_text(json.dumps(config))
+
+
+def check_jobs(person: Person, same: set[int]) -> None:
+    """Assert that the slots' jobs are the same, each with one successor."""
+    seen = person.sees()
+    assert {slot["job_id"] for slot in seen["slots"]} == same
+    assert (seen["queue"]["running"], seen["queue"]["pending"]) == (2, 2)
 
 
 def test_a_killed_learner_is_replaced_in_its_slot(person: Person) -> None:
-    config = small_config(person.run.root, training={"max_runtime_seconds": 60})
-    person.config.write_text(json.dumps(config))
+    wants(person)
     person.says("start")
     until(lambda: person.training == 2)
     victim = person.sees()["slots"][0]
     step = victim["checkpoint_step"]
     start = json.loads((person.run.queue / f"{victim['job_id']:06d}" / "start.json").read_text())
     os.kill(start["pid"], signal.SIGKILL)
-    until(lambda: person.sees()["slots"][0]["job_id"] not in (victim["job_id"], None))
+    until(lambda: person.record["slots"][0]["job_id"] not in (victim["job_id"], None))
     until(lambda: person.training == 2)
     assert person.sees()["slots"][1]["term"] == 1  # the healthy neighbour was left alone
     assert person.sees()["slots"][0]["checkpoint_step"] >= step
@@ -76,10 +114,11 @@ def test_a_killed_learner_is_replaced_in_its_slot(person: Person) -> None:
 
 
 def test_a_run_whose_rule_is_gone_is_looked_at_and_stopped_and_not_started(person: Person) -> None:
+    wants_one_slot(person)
     assert person.says("start").returncode == 0
     changed = small_config(person.run.root) | {"collaboration": {"rule": "elastic"}}
     person.config.write_text(json.dumps(changed))
-    until(lambda: person.training == 2)
+    until(lambda: person.training == 1)
     again = person.says("start")
     assert again.returncode == 3, again.stderr
     assert "run_controller stop" in again.stderr
@@ -91,36 +130,17 @@ def test_a_run_whose_rule_is_gone_is_looked_at_and_stopped_and_not_started(perso
     assert person.sees()["said"].startswith("the run was stopped at ")
 
 
-def test_a_second_start_is_told_who_controls_the_run(person: Person) -> None:
-    person.says("start")
-    again = person.says("start")
-    assert again.returncode == 0
-    assert f"pid {person.controller}" in again.stdout
-    assert "nothing was changed" in again.stdout
-
-
-def test_stop_works_without_a_controller_and_nothing_comes_back(person: Person) -> None:
-    person.says("start")
-    until(lambda: person.training == 2)
-    os.kill(person.controller, signal.SIGKILL)
-    stopped = person.says("stop")
-    assert stopped.returncode == 0, stopped.stderr
-    seen = person.sees()
-    assert (seen["mode"], seen["queue"]["running"], seen["queue"]["pending"]) == ("stopped", 0, 0)
-
-
 def test_a_start_beside_a_stop_gets_a_controller_of_its_own(person: Person) -> None:
     """`stop` became the controller, when `start` changed the intent that it read before."""
-    config = small_config(person.run.root, training={"max_runtime_seconds": 600})
-    person.config.write_text(json.dumps(config))
+    wants_one_slot(person, max_runtime_seconds=600)
     assert person.says("start").returncode == 0
-    until(lambda: person.training == 2)
+    until(lambda: person.training == 1)
     wanted = read_intent(person.run)
+    view = read_lease(person.run.slot(0).lease)
     assert wanted is not None
-    views = [read_lease(person.run.slot(slot).lease) for slot in (0, 1)]
-    learners = [int(view.holder["pid"]) for view in views if view is not None]
-    for pid in learners:
-        os.kill(pid, signal.SIGSTOP)  # so the drain cannot end first
+    assert view is not None
+    learner = int(view.holder["pid"])
+    os.kill(learner, signal.SIGSTOP)  # so the drain cannot end first
     os.kill(person.controller, signal.SIGKILL)
     module = "Daddy.cluster.orchestrator.run_controller"
     stop = subprocess.Popen(
@@ -132,8 +152,7 @@ def test_a_start_beside_a_stop_gets_a_controller_of_its_own(person: Person) -> N
         write_intent(person.run, wanted, 0.0)
         said, _ = stop.communicate(timeout=PATIENCE_S)
     finally:
-        for pid in learners:
-            os.kill(pid, signal.SIGCONT)
+        os.kill(learner, signal.SIGCONT)
     assert stop.returncode == 0
     assert "start was typed meanwhile: the run goes on" in said
     assert person.controller != stop.pid
@@ -171,8 +190,7 @@ def test_stop_on_another_login_host_is_carried_out_by_the_controller_there(perso
 
 
 def test_a_controller_in_the_foreground_leaves_at_ctrl_c_and_the_jobs_go_on(person: Person) -> None:
-    config = small_config(person.run.root, training={"max_runtime_seconds": 60})
-    person.config.write_text(json.dumps(config))
+    wants_one_slot(person)
     module = "Daddy.cluster.orchestrator.run_controller"
     terminal = subprocess.Popen(
         [sys.executable, "-m", module, "start", "--foreground", "--config", str(person.config)],
@@ -183,13 +201,13 @@ def test_a_controller_in_the_foreground_leaves_at_ctrl_c_and_the_jobs_go_on(pers
         text=True,
         start_new_session=True,
     )
-    until(lambda: person.run.intent.exists() and person.training == 2)
+    until(lambda: person.run.intent.exists() and person.training == 1)
     os.killpg(terminal.pid, signal.SIGINT)  # as a terminal does it: to everything in the group
     told, _ = terminal.communicate(timeout=PATIENCE_S)
     assert terminal.returncode == 0
     assert "the jobs go on" in told
     seen = person.sees()
-    assert (seen["queue"]["running"], seen["exit_code"]) == (2, 20)
+    assert (seen["queue"]["running"], seen["exit_code"]) == (1, 20)
 
 
 def test_dry_run_prints_the_script_and_touches_nothing(person: Person) -> None:
@@ -201,14 +219,13 @@ def test_dry_run_prints_the_script_and_touches_nothing(person: Person) -> None:
 
 
 def test_reaching_total_steps_ends_the_run_and_says_how_to_go_on(person: Person) -> None:
-    config = small_config(person.run.root, training={"total_steps": 1000})
-    person.config.write_text(json.dumps(config))
+    wants_one_slot(person, total_steps=1000)
     person.says("start")
-    until(lambda: person.training == 2)
+    until(lambda: person.training == 1)
     head = person.run.shared_weights / "HEAD.json"
     head.parent.mkdir(exist_ok=True)
     head.write_text(json.dumps({"fleet_steps": 1000}))
-    until(lambda: person.sees()["mode"] == "done" and not person.sees()["controller"]["alive"])
+    until(lambda: person.record["mode"] == "done" and not person.record["controller"]["alive"])
     seen = person.sees()
     assert seen["exit_code"] == 0
     assert "1,000 of 1,000 steps: to go on raise training.total_steps" in seen["said"]

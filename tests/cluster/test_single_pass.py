@@ -41,7 +41,7 @@ def test_a_controller_that_was_suspended_wakes_up_powerless(person):
     """Fault 15: a second process takes over; the first notices it and changes nothing."""
     without_failover(person)
     assert person.says("start").returncode == 0
-    until(lambda: person.training == 2 and len(person.sees()["waiting"]) == 2)
+    until(lambda: person.training == 2 and len(person.record["waiting"]) == 2)
     first = person.controller
     os.kill(first, signal.SIGSTOP)
     done = passes(person, "--watched")
@@ -91,7 +91,7 @@ def test_a_start_waits_for_a_pass_that_is_being_made(person):
     assert time.monotonic() - began > 1.0
     assert passing.wait(PATIENCE_S) == 0
     assert person.controller not in (passing.pid, 0)
-    until(lambda: person.sees()["exit_code"] == 0)
+    until(lambda: person.record["exit_code"] == 0)
 
 
 _HOLD = """

@@ -21,17 +21,17 @@ def test_a_stopped_slot_stays_empty_until_it_is_restarted(person: Person) -> Non
     assert said.returncode == 0, said.stderr
     assert "slot 1 is empty: `run_controller restart --slot 1`" in said.stdout
     assert ends(person, 1) != [None]
-    until(lambda: person.sees()["slots"][1]["state"] == "stopped")
+    until(lambda: person.record["slots"][1]["state"] == "stopped")
     term = person.sees()["slots"][1]["term"]
     handed = person.sees()["slots"][0]["term"] + 2
-    until(lambda: person.sees()["slots"][0]["term"] >= handed)
+    until(lambda: person.record["slots"][0]["term"] >= handed)
     seen = person.sees()
     assert (seen["slots"][1]["state"], seen["slots"][1]["term"]) == ("stopped", term)
     assert "1 is stopped" in seen["said"]
     assert seen["breaker"] == [], "no failure: a job that is not needed"
     again = person.says("restart", "--slot", "1")
     assert again.returncode == 0, again.stderr
-    until(lambda: person.sees()["slots"][1]["term"] > term)
+    until(lambda: person.record["slots"][1]["term"] > term)
 
 
 def test_restart_hands_the_slot_to_the_next_job(person: Person) -> None:
@@ -41,7 +41,7 @@ def test_restart_hands_the_slot_to_the_next_job(person: Person) -> None:
     assert view is not None
     said = person.says("restart", "--slot", "0")
     assert said.returncode in (0, 2), said.stderr  # 2: the job had just left
-    until(lambda: person.sees()["slots"][0]["term"] > view.term)
+    until(lambda: person.record["slots"][0]["term"] > view.term)
 
 
 @pytest.mark.parametrize("words", [("restart", "--slot", "0"), ("stop", "--slot", "0")])
