@@ -64,7 +64,7 @@ class Person:
 
     @property
     def record(self) -> dict[str, Any]:
-        """What ``status --json`` would print, read in this process: for a test that waits."""
+        """The record that ``status --json`` prints, read in this process: for a test that waits."""
         config = load_config(None, {"run_dir": str(self.run.root)})  # the release's, once begun
         return next(StatusReader(config, self.run, SystemClock()).read_records())
 

@@ -96,9 +96,9 @@ def test_a_stolen_pull_key_writes_nothing_and_runs_nothing(installed):
     victim = installed.there / "private"
     victim.write_text("secret")
     before = paths_below(installed.there)
-    for path in ("/", "/wan/", f"{installed.shared}/wan/", "/../../"):
+    for path in ("/wan/", f"{installed.shared}/wan/", "/../../"):
         assert installed.rsync("pull", str(installed.login.config), f"cluster:{path}").returncode
-    for path in (str(victim), "/../../private", "../../private"):
+    for path in (str(victim), "../../private"):
         assert installed.rsync("pull", f"cluster:{path}", f"{installed.home}/").returncode
     runs_nothing(installed, "pull")
     assert paths_below(installed.there) == before
@@ -109,9 +109,9 @@ def test_a_stolen_push_key_reads_nothing_and_writes_into_its_box_alone(installed
     source = installed.home / "new.json"
     source.write_text("{}")
     (installed.home / "HEAD.json").unlink(missing_ok=True)
-    for path in ("/", "/../bert/", f"{installed.shared}/wan/", "/../../wan/", "../../wan/"):
+    for path in ("/../bert/", f"{installed.shared}/wan/", "../../wan/"):
         assert installed.rsync("push", str(source), f"cluster:{path}").returncode
-    for path in ("/../../wan/HEAD.json", f"{installed.shared}/wan/HEAD.json", "/new.json"):
+    for path in ("/../../wan/HEAD.json", "/new.json"):
         assert installed.rsync("push", f"cluster:{path}", f"{installed.home}/").returncode
     runs_nothing(installed, "push")
     assert not (installed.home / "HEAD.json").exists()
@@ -164,25 +164,23 @@ def test_ones_own_login_opens_the_port_as_the_guide_has_it(laptop):
         said_hello_through(laptop, viewer, line.replace("ssh ", options, 1))
 
 
-def test_an_older_line_goes_on_opens_the_tunnel_and_is_named_until_it_is_replaced(laptop):
-    begin(laptop.shared, "slot-0", CLOCK)
-    laptop.append(laptop.sync("setup").stdout)
-    new = laptop.authorized.read_text()
+def test_an_older_line_goes_on_opens_the_tunnel_and_is_named_until_it_is_replaced(installed):
+    new = installed.authorized.read_text()
     public = next(line for line in new.splitlines() if "daddy-tunnel@" in line)
     public = public[public.index("ssh-ed25519 ") :]
-    laptop.authorized.write_text(f"{OLD_TUNNEL} {public}\n")
-    said = laptop.sync("setup").stdout
+    installed.authorized.write_text(f"{OLD_TUNNEL} {public}\n")
+    said = installed.sync("setup").stdout
     assert "ok       tunnel key: listens on 9999, and can make socket files" in said
     assert "remove its authorized_keys line there and append the new one" in said
     assert "daddy-tunnel@anna" in said
-    assert "tunnel key: listens on 9999" in laptop.sync("status").stdout
-    with socket.create_server(("127.0.0.1", 0)) as viewer, laptop.own_login_shut_out():
-        waiting = _tunnel_info(viewer.getsockname()[1], "", {}, laptop.home)
+    assert "tunnel key: listens on 9999" in installed.sync("status").stdout
+    with socket.create_server(("127.0.0.1", 0)) as viewer, installed.own_login_shut_out():
+        waiting = _tunnel_info(viewer.getsockname()[1], "", {}, installed.home)
         assert waiting.line.startswith("ssh -N -i ~/.config/daddy/keys/tunnel ")
-        said_hello_through(laptop, viewer, waiting.line)
-    laptop.authorized.write_text(new)
-    assert "older line" not in laptop.sync("setup").stdout
-    assert "tunnel key" not in laptop.sync("status").stdout
+        said_hello_through(installed, viewer, waiting.line)
+    installed.authorized.write_text(new)
+    assert "older line" not in installed.sync("setup").stdout
+    assert "tunnel key" not in installed.sync("status").stdout
 
 
 def said_hello_through(laptop: Laptop, viewer: socket.socket, line: str) -> None:
@@ -244,14 +242,6 @@ def test_another_peers_contribution_is_not_pushed_with_this_laptops_key(installe
     assert "SYNC_USER_ID=bert" in done.stderr
 
 
-def test_setup_keeps_the_name_that_it_found_first(laptop):
-    laptop.sync("setup", SYNC_USER_ID="annas-mbp")
-    assert json.loads((laptop.keys.parent / "sync.json").read_text())["peer"] == "annas-mbp"
-    said = laptop.sync("setup", SYNC_USER_ID="").stdout  # by then the host has another name
-    assert "daddy-push@annas-mbp" in said
-    assert "daddy-push@bert" in laptop.sync("setup", SYNC_USER_ID="bert").stdout
-
-
 def test_a_line_that_is_not_as_printed_is_told_and_its_key_not_used(installed):
     text = installed.authorized.read_text()
     installed.authorized.write_text(text.replace("shared_weights", "none", 1))
@@ -264,14 +254,17 @@ def test_a_line_that_is_not_as_printed_is_told_and_its_key_not_used(installed):
     installed.authorized.write_text(text)
 
 
-def test_until_the_lines_are_installed_everything_goes_by_ones_own_login(laptop):
+def test_until_the_lines_are_installed_all_goes_by_ones_own_login_and_the_name_is_kept(laptop):
     begin(laptop.shared, "slot-0", CLOCK)
-    said = laptop.sync("setup")
+    said = laptop.sync("setup", SYNC_USER_ID="annas-mbp")
     assert said.returncode == 0
     assert said.stdout.count("key is not installed on ") == 3
     assert (laptop.home / STREAM_TOKEN).stat().st_mode & 0o777 == 0o600
     assert "pulled v0" in laptop.sync("pull").stdout
     assert "rsync, with your own login" in laptop.sync("status").stdout
+    assert json.loads((laptop.keys.parent / "sync.json").read_text())["peer"] == "annas-mbp"
+    said = laptop.sync("setup", SYNC_USER_ID="").stdout  # by then the host has another name
+    assert "daddy-push@annas-mbp" in said
 
 
 def test_a_key_of_ones_own_does_everything(laptop):
@@ -299,6 +292,7 @@ def test_a_name_whose_line_is_not_installed_is_not_ok(installed):
     assert "NO       push key: its line is for push anna in" in said
     assert "writes inbox/bert alone" not in said
     assert "push_key" not in said
+    assert "daddy-push@bert" in said
 
 
 def test_where_rsync_is_missing_there_the_keys_carry_all_files(laptop):
@@ -351,16 +345,20 @@ def test_lines_of_the_release_before_go_on_and_are_named(laptop):
     facts = {**json.loads(saved.read_text()), "pull_by": "rsync", "peer": "anna",
              **{f"{name}_key": str(laptop.keys / name) for name in old}}  # fmt: skip
     saved.write_text(json.dumps(facts))
-    for again in ("as it was", "after this release's setup"):
-        with laptop.own_login_shut_out():
-            pulled = laptop.sync("pull")
-            assert "v0" in pulled.stdout, (again, pulled.stderr)
-            contribute(laptop)
-            assert "pushed 1" in laptop.sync("push").stdout, again
-        said = laptop.sync("setup").stdout
-        assert "pull key: reads all of shared_weights: an older line (rsync)" in said
-        assert "push key: an older line (rrsync), which cannot tell its box" in said
-        assert "remove its authorized_keys line there" in said
+    goes_on_both_ways(laptop)
+    said = laptop.sync("setup").stdout
+    assert "pull key: reads all of shared_weights: an older line (rsync)" in said
+    assert "push key: an older line (rrsync), which cannot tell its box" in said
+    assert "remove its authorized_keys line there" in said
+    goes_on_both_ways(laptop)
+
+
+def goes_on_both_ways(laptop: Laptop) -> None:
+    with laptop.own_login_shut_out():
+        pulled = laptop.sync("pull")
+        assert "v0" in pulled.stdout, pulled.stderr
+        contribute(laptop)
+        assert "pushed 1" in laptop.sync("push").stdout
 
 
 def test_where_a_key_is_not_enough_a_person_opens_one_connection_and_its_end_is_said(laptop):

@@ -80,6 +80,7 @@ def _write_configs(login: Login, settings: str) -> None:
         f"AuthorizedKeysFile {folder}/authorized_keys {folder}/home/.ssh/authorized_keys\n"
         "StrictModes no\nUsePAM no\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n"
         "PermitRootLogin prohibit-password\n"
+        "KexAlgorithms curve25519-sha256\n"  # the usual one takes a third of a login's time
         + "Subsystem sftp internal-sftp\n"
         * ("Subsystem" not in settings)
     )

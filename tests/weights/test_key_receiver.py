@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -37,7 +38,8 @@ def laptop(tmp_path_factory):
     accepted = "AcceptEnv LANG LC_* PYTHON*"
     with a_laptop(tmp_path_factory.mktemp("laptop"), accepted) as found:
         make_missing_keys(found.keys, "anna")
-        command = f"{sys.executable} -I {key_receiver.__file__}"
+        python = Path(sys.base_prefix, "bin", "python3")  # as there: no packages, a quick start
+        command = f"{python} -I {key_receiver.__file__}"
         remote = Remote("cluster", "", str(found.shared), peer="anna")
         lines = [
             key_line(name, (found.keys / f"{name}.pub").read_text(), remote, command)
@@ -47,7 +49,26 @@ def laptop(tmp_path_factory):
             (found.shared / folder).mkdir(parents=True)
         (found.there / ".ssh").mkdir()
         found.authorized.write_text("\n".join(lines) + "\n")
-        yield found
+        with connections(found):
+            yield found
+
+
+@contextmanager
+def connections(laptop) -> Iterator[None]:
+    """Hold one connection for each key: each request is a session of its own over it."""
+    with TemporaryDirectory() as folder:
+        laptop.sockets = Path(folder)
+        for key in ("pull", "push"):
+            master = ("-M", "-N", "-f", "-S", str(laptop.sockets / key))
+            subprocess.run(
+                [*laptop.ssh(key), *master, "cluster"],
+                check=True, timeout=PATIENCE_S, stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            )  # fmt: skip
+        yield
+        for key in ("pull", "push"):
+            end = ("ssh", "-S", str(laptop.sockets / key), "-O", "exit", "cluster")
+            subprocess.run(end, check=True, timeout=PATIENCE_S, capture_output=True)
 
 
 @pytest.fixture
@@ -77,7 +98,8 @@ def box(laptop):
 def ask(
     laptop, key: str, request: str, stdin: bytes = b"", *options: str
 ) -> subprocess.CompletedProcess[bytes]:
-    argv = [*laptop.ssh(key), *options, "cluster", request]
+    over = options or ("-S", str(laptop.sockets / key))  # options are for a connection of its own
+    argv = [*laptop.ssh(key), *over, "cluster", request]
     return subprocess.run(argv, input=stdin, capture_output=True, timeout=PATIENCE_S, check=False)
 
 
