@@ -72,7 +72,7 @@ def person(before: Path, run: RunPaths) -> Iterator[Person]:
     env = {key: text for key, text in os.environ.items() if not key.startswith(("SLURM", "DADDY"))}
     owner = Person(ROOT, file, run, {**env, "HOME": str(before), "PYTHONPATH": str(ROOT)})
     yield owner
-    stopped = owner.says("stop", "--now")
+    stopped = owner.run_controller("stop", "--now")
     assert stopped.returncode == 0, stopped.stderr
 
 
@@ -85,11 +85,11 @@ def told(person: Person, state: str) -> list[dict[str, object]]:
 
 def test_start_goes_on_from_the_checkpoint_and_the_newest_version(person: Person) -> None:
     measured = (person.run.root / "backend.json").read_bytes()
-    seen = person.says("status")
+    seen = person.run_controller("status")
     assert seen.returncode == 0, seen.stderr
     assert "the run was stopped at" in seen.stdout
     assert "8,064" in seen.stdout
-    started = person.says("start", "--ddp-world-size", "1")
+    started = person.run_controller("start", "--ddp-world-size", "1")
     assert started.returncode == 0, started.stderr
     assert "training.vector_backend 'threads' is read as 'processes'" in started.stderr
     assert "no effect: training.torch_threads" in started.stderr

@@ -43,7 +43,7 @@ class Person:
     run: RunPaths
     env: dict[str, str]
 
-    def says(
+    def run_controller(
         self, *argv: str, timeout_s: float = patience.PATIENCE_S
     ) -> subprocess.CompletedProcess[str]:
         """Run ``run_controller ARGV --config …``."""
@@ -58,12 +58,12 @@ class Person:
             check=False,
         )
 
-    def sees(self, *argv: str) -> dict[str, Any]:
+    def status(self, *argv: str) -> dict[str, Any]:
         """Return ``status --json`` as a record."""
-        return json.loads(self.says("status", "--json", *argv).stdout)
+        return json.loads(self.run_controller("status", "--json", *argv).stdout)
 
     @property
-    def record(self) -> dict[str, Any]:
+    def status_in_process(self) -> dict[str, Any]:
         """The record that ``status --json`` prints, read in this process: for a test that waits."""
         config = load_config(None, {"run_dir": str(self.run.root)})  # the release's, once begun
         return next(StatusReader(config, self.run, SystemClock()).read_records())
@@ -73,11 +73,13 @@ class Person:
         intent = read_intent(self.run)
         local = intent is not None and intent.executor == "local"  # Slurm needs the person's PATH
         return sum(
-            1 for slot in (self.record if local else self.sees())["slots"] if slot["training"]
+            1
+            for slot in (self.status_in_process if local else self.status())["slots"]
+            if slot["training"]
         )
 
     @property
-    def fleet(self) -> EventSummary:
+    def event_summary(self) -> EventSummary:
         """The summary of the run's events."""
         return add_events(read_events(self.run.events))
 
@@ -171,5 +173,5 @@ def person(checkout: Path, tmp_path: Path) -> Iterator[Person]:
 
 def _end(person: Person) -> None:
     if person.run.intent.exists():
-        result = person.says("stop", "--now")
+        result = person.run_controller("stop", "--now")
         assert result.returncode == 0, result.stderr

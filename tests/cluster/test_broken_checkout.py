@@ -19,7 +19,7 @@ def owner(person: Person, tmp_path: Path) -> Person:
     person.config.write_text(json.dumps(settings))
     checkout = copied_checkout(tmp_path / "own")
     owner = replace(person, checkout=checkout, env={**person.env, "PYTHONPATH": str(checkout)})
-    said = owner.says("start")
+    said = owner.run_controller("start")
     assert said.returncode == 0, said.stderr
     return owner
 
@@ -48,15 +48,15 @@ def test_the_runs_own_release_answers_and_stops_the_run(
     text = owner.config.read_text()
     breaks(owner)
     until(lambda: owner.training == 2)
-    assert owner.sees()["exit_code"] == 0
-    said = owner.says("ensure")
+    assert owner.status()["exit_code"] == 0
+    said = owner.run_controller("ensure")
     assert said.returncode == 0, said.stderr
     assert "a controller is alive" in said.stdout
     assert "the run's own release" in said.stderr
-    assert "── controller ──" in owner.says("logs").stdout
-    refused = owner.says("start")
+    assert "── controller ──" in owner.run_controller("logs").stdout
+    refused = owner.run_controller("start")
     assert refused.returncode != 0, "only a whole checkout can start"
-    stopped = owner.says("stop")
+    stopped = owner.run_controller("stop")
     owner.config.write_text(text)
     assert stopped.returncode == 0, stopped.stderr
     assert "stopped: no job is left" in stopped.stdout
@@ -67,6 +67,6 @@ def test_the_runs_own_release_answers_and_stops_the_run(
 
 def test_without_a_release_a_broken_configuration_stays_an_error(person: Person) -> None:
     break_configuration(person)
-    said = person.says("status")
+    said = person.run_controller("status")
     assert said.returncode == 3
     assert "Traceback" not in said.stderr

@@ -20,21 +20,21 @@ from tests.patience import PATIENCE_S
 
 
 def test_start_fills_the_slots_hands_them_over_and_stop_drains(person: Person) -> None:
-    said = person.says("start")
+    said = person.run_controller("start")
     assert said.returncode == 0, said.stderr
     assert "2 slots on local, playing cartpole" in said.stdout
     assert Path(f"/proc/{person.controller}/cwd").resolve() == person.run.root.resolve()
     (release,) = [path for path in person.run.releases.iterdir() if not path.name.startswith(".")]
     environ = Path(f"/proc/{person.controller}/environ").read_bytes().split(b"\0")
     assert f"PYTHONPATH={release}".encode() in environ
-    until(lambda: len(person.fleet.handovers()) >= 4, 40)
-    assert person.sees()["exit_code"] in (0, 20)  # between two holders a slot may be seen empty
-    stopped = person.says("stop")
+    until(lambda: len(person.event_summary.handovers()) >= 4, 40)
+    assert person.status()["exit_code"] in (0, 20)  # between two holders a slot may be seen empty
+    stopped = person.run_controller("stop")
     assert stopped.returncode == 0, stopped.stderr
-    fleet = person.fleet
+    fleet = person.event_summary
     claimed = [attempt for attempt in fleet.attempts.values() if attempt.slot is not None]
     assert {attempt.facts_of("goodbye")["exit_code"] for attempt in claimed} == {10}
-    after = person.sees()
+    after = person.status()
     assert after["queue"] == {**after["queue"], "running": 0, "pending": 0}
     assert after["exit_code"] == 0
     assert after["said"].startswith("the run was stopped at ")
@@ -43,15 +43,15 @@ def test_start_fills_the_slots_hands_them_over_and_stop_drains(person: Person) -
 def test_start_replaces_a_killed_controller_also_without_its_ledger_and_stop_needs_none(
     person: Person,
 ) -> None:
-    wants(person)
-    assert person.says("start").returncode == 0
-    until(lambda: person.training == 2 and len(person.record["waiting"]) == 2)
-    before = {slot["job_id"] for slot in person.sees()["slots"]}
+    configure(person)
+    assert person.run_controller("start").returncode == 0
+    until(lambda: person.training == 2 and len(person.status_in_process["waiting"]) == 2)
+    before = {slot["job_id"] for slot in person.status()["slots"]}
     asked_for = person.ledger("intent")
     os.kill(person.controller, signal.SIGKILL)
-    until(lambda: person.record["exit_code"] == 20)
-    assert "no controller is alive" in person.sees()["said"]
-    assert person.says("start").returncode == 0
+    until(lambda: person.status_in_process["exit_code"] == 20)
+    assert "no controller is alive" in person.status()["said"]
+    assert person.run_controller("start").returncode == 0
     time.sleep(2.5)  # several passes in which a doubled job would show
     check_jobs(person, before)
     assert person.ledger("intent") == asked_for
@@ -59,20 +59,20 @@ def test_start_replaces_a_killed_controller_also_without_its_ledger_and_stop_nee
     os.kill(person.controller, signal.SIGKILL)
     person.run.ledger.unlink()
     person.run.status.write_text("{")
-    assert person.says("start").returncode == 0
+    assert person.run_controller("start").returncode == 0
     until(lambda: person.training == 2)
     time.sleep(2.5)
     check_jobs(person, before)
     assert [entry for entry in person.ledger("submitted") if entry["job_id"] not in before] != []
     # stop works without a controller, and nothing comes back
     os.kill(person.controller, signal.SIGKILL)
-    stopped = person.says("stop")
+    stopped = person.run_controller("stop")
     assert stopped.returncode == 0, stopped.stderr
-    seen = person.sees()
+    seen = person.status()
     assert (seen["mode"], seen["queue"]["running"], seen["queue"]["pending"]) == ("stopped", 0, 0)
 
 
-def wants(person: Person, **training: object) -> None:
+def configure(person: Person, **training: object) -> None:
     """Let the jobs live long, and make no passes."""
     config = small_config(
         person.run.root,
@@ -84,7 +84,7 @@ def wants(person: Person, **training: object) -> None:
 
 
 def wants_one_slot(person: Person, **training: object) -> None:
-    wants(person, **training)
+    configure(person, **training)
     config = json.loads(person.config.read_text())
     config["slurm"]["max_running"] = 1
     person.config.write_text(json.dumps(config))
@@ -92,48 +92,48 @@ def wants_one_slot(person: Person, **training: object) -> None:
 
 def check_jobs(person: Person, same: set[int]) -> None:
     """Assert that the slots' jobs are the same, each with one successor."""
-    seen = person.sees()
+    seen = person.status()
     assert {slot["job_id"] for slot in seen["slots"]} == same
     assert (seen["queue"]["running"], seen["queue"]["pending"]) == (2, 2)
 
 
 def test_a_killed_learner_is_replaced_in_its_slot(person: Person) -> None:
-    wants(person)
-    person.says("start")
+    configure(person)
+    person.run_controller("start")
     until(lambda: person.training == 2)
-    victim = person.sees()["slots"][0]
+    victim = person.status()["slots"][0]
     step = victim["checkpoint_step"]
     start = json.loads((person.run.queue / f"{victim['job_id']:06d}" / "start.json").read_text())
     os.kill(start["pid"], signal.SIGKILL)
-    until(lambda: person.record["slots"][0]["job_id"] not in (victim["job_id"], None))
+    until(lambda: person.status_in_process["slots"][0]["job_id"] not in (victim["job_id"], None))
     until(lambda: person.training == 2)
-    assert person.sees()["slots"][1]["term"] == 1  # the healthy neighbour was left alone
-    assert person.sees()["slots"][0]["checkpoint_step"] >= step
+    assert person.status()["slots"][1]["term"] == 1  # the healthy neighbour was left alone
+    assert person.status()["slots"][0]["checkpoint_step"] >= step
     reasons = [end["outcome"] for end in person.ledger("ended")]
     assert reasons == ["crashed"]
 
 
 def test_a_run_whose_rule_is_gone_is_looked_at_and_stopped_and_not_started(person: Person) -> None:
     wants_one_slot(person)
-    assert person.says("start").returncode == 0
+    assert person.run_controller("start").returncode == 0
     changed = small_config(person.run.root) | {"collaboration": {"rule": "elastic"}}
     person.config.write_text(json.dumps(changed))
     until(lambda: person.training == 1)
-    again = person.says("start")
+    again = person.run_controller("start")
     assert again.returncode == 3, again.stderr
     assert "run_controller stop" in again.stderr
     for argv in (["plan"], ["logs"], ["ensure"]):
-        assert person.says(*argv).returncode == 0, argv
-    stopped = person.says("stop")
+        assert person.run_controller(*argv).returncode == 0, argv
+    stopped = person.run_controller("stop")
     assert stopped.returncode == 0, stopped.stderr
     assert "stopped: no job is left" in stopped.stdout
-    assert person.sees()["said"].startswith("the run was stopped at ")
+    assert person.status()["said"].startswith("the run was stopped at ")
 
 
 def test_a_start_beside_a_stop_gets_a_controller_of_its_own(person: Person) -> None:
     """`stop` became the controller, when `start` changed the intent that it read before."""
     wants_one_slot(person, max_runtime_seconds=600)
-    assert person.says("start").returncode == 0
+    assert person.run_controller("start").returncode == 0
     until(lambda: person.training == 1)
     wanted = read_intent(person.run)
     view = read_lease(person.run.slot(0).lease)
@@ -156,7 +156,7 @@ def test_a_start_beside_a_stop_gets_a_controller_of_its_own(person: Person) -> N
     assert stop.returncode == 0
     assert "start was typed meanwhile: the run goes on" in said
     assert person.controller != stop.pid
-    assert person.sees()["controller"]["alive"]
+    assert person.status()["controller"]["alive"]
 
 
 def test_stop_on_another_login_host_is_carried_out_by_the_controller_there(person: Person) -> None:
@@ -181,7 +181,7 @@ def test_stop_on_another_login_host_is_carried_out_by_the_controller_there(perso
     controller = threading.Thread(target=control)
     controller.start()
     try:
-        stopped = person.says("stop")
+        stopped = person.run_controller("stop")
     finally:
         ended.set()
         controller.join()
@@ -206,12 +206,14 @@ def test_a_controller_in_the_foreground_leaves_at_ctrl_c_and_the_jobs_go_on(pers
     told, _ = terminal.communicate(timeout=PATIENCE_S)
     assert terminal.returncode == 0
     assert "the jobs go on" in told
-    seen = person.sees()
+    seen = person.status()
     assert (seen["queue"]["running"], seen["exit_code"]) == (1, 20)
 
 
 def test_dry_run_prints_the_script_and_touches_nothing(person: Person) -> None:
-    said = person.says("start", "--dry-run", "--partition", "gpu-x", "--ddp-world-size", "3")
+    said = person.run_controller(
+        "start", "--dry-run", "--partition", "gpu-x", "--ddp-world-size", "3"
+    )
     assert said.returncode == 0, said.stderr
     assert "submit 3 jobs for 3 slots" in said.stdout
     assert "#SBATCH --partition=gpu-x" in said.stdout
@@ -220,20 +222,25 @@ def test_dry_run_prints_the_script_and_touches_nothing(person: Person) -> None:
 
 def test_reaching_total_steps_ends_the_run_and_says_how_to_go_on(person: Person) -> None:
     wants_one_slot(person, total_steps=1000)
-    person.says("start")
+    person.run_controller("start")
     until(lambda: person.training == 1)
     head = person.run.shared_weights / "HEAD.json"
     head.parent.mkdir(exist_ok=True)
     head.write_text(json.dumps({"fleet_steps": 1000}))
-    until(lambda: person.record["mode"] == "done" and not person.record["controller"]["alive"])
-    seen = person.sees()
+    until(
+        lambda: (
+            person.status_in_process["mode"] == "done"
+            and not person.status_in_process["controller"]["alive"]
+        )
+    )
+    seen = person.status()
     assert seen["exit_code"] == 0
     assert "1,000 of 1,000 steps: to go on raise training.total_steps" in seen["said"]
     head.unlink()
 
 
 def test_status_before_any_start_says_so(person: Person) -> None:
-    said = person.says("status")
+    said = person.run_controller("status")
     assert said.returncode == 21
     assert "no run was ever started here" in said.stdout
 
@@ -255,7 +262,7 @@ def test_a_wrong_setting_is_told_once_with_its_exit_code(
 ) -> None:
     person.config.write_text(json.dumps(small_config(person.run.root, **change)))
     person.env["PATH"] = str(Path(sys.executable).parent)
-    said = person.says("start")
+    said = person.run_controller("start")
     assert said.returncode == code
     assert words in said.stderr
     assert "what to do" in said.stderr
@@ -265,7 +272,7 @@ def test_a_wrong_setting_is_told_once_with_its_exit_code(
 def test_a_run_directory_that_cannot_be_written_is_exit_nine(person: Person) -> None:
     person.run.root.parent.mkdir()
     person.run.root.write_text("a file where a folder should be")
-    said = person.says("start")
+    said = person.run_controller("start")
     assert said.returncode == 9
     assert str(person.run.root) in said.stderr
     person.run.root.unlink()
@@ -281,10 +288,10 @@ def test_a_slurm_run_without_a_rom_is_refused_unless_the_cartridge_is_meant(
     person.env["PATH"] = f"{sbatch.parent}:{person.env['PATH']}"
     changes = {"training": {"workload": "pokemon_red"}, "controller": {"executor": "auto"}}
     person.config.write_text(json.dumps(small_config(person.run.root, **changes)))
-    refused = person.says("start", "--dry-run")
+    refused = person.run_controller("start", "--dry-run")
     assert refused.returncode == 7
     assert "--cartridge" in refused.stderr
-    meant = person.says("start", "--dry-run", "--cartridge")
+    meant = person.run_controller("start", "--dry-run", "--cartridge")
     assert meant.returncode == 0
     assert "the free cartridge" in meant.stdout
 
@@ -312,6 +319,6 @@ def test_help_names_the_flags_of_the_guide() -> None:
 
 
 def test_ddp_world_size_of_zero_is_a_usage_error(person: Person) -> None:
-    said = person.says("start", "--ddp-world-size", "0")
+    said = person.run_controller("start", "--ddp-world-size", "0")
     assert said.returncode == 2
     assert "--ddp-world-size: '0' is not a whole number from 1 to 64" in said.stderr

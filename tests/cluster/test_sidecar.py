@@ -49,7 +49,7 @@ class RecordingWatch(FailoverWatch):
 
     def _run_single_pass(self, *options, release=""):
         self.passes.append(options)
-        if not self.sees:
+        if not self.status:
             return None
         lease = Lease.acquire(self.run.controller_lease, {**ELSEWHERE, "passing": True})
         if lease is not None:
@@ -158,7 +158,7 @@ def test_only_the_job_in_the_lowest_living_slot_makes_passes(run):
 def test_a_lowest_job_that_cannot_list_the_queue_keeps_no_higher_slot_from_passes(run):
     jobs = [job_in(run, slot) for slot in range(3)]
     (_, blind), (_, second), (_, third) = jobs
-    blind.sees = False
+    blind.status = False
     everyone = [lease for lease, _ in jobs]
 
     def together(seconds):
@@ -174,7 +174,7 @@ def test_a_lowest_job_that_cannot_list_the_queue_keeps_no_higher_slot_from_passe
     together(300)
     assert len(second.passes) == 6, "the job that made the newest pass goes on at its rhythm"
     assert third.passes == []
-    blind.sees = True
+    blind.status = True
     together(400)
     assert len(second.passes) <= 7, "the lowest job that can makes the passes"
 
@@ -290,7 +290,7 @@ def handed_over(person, since: list[int], times: int) -> bool:
 
 
 def test_a_killed_controller_costs_no_hand_over_and_one_that_comes_back_takes_over(person):
-    assert person.says("start").returncode == 0
+    assert person.run_controller("start").returncode == 0
     until(lambda: len(person.ledger("submitted")) == 4)  # each slot has a successor in the queue
     until(lambda: person.training == 2)
     os.kill(person.controller, signal.SIGKILL)
@@ -305,7 +305,7 @@ def test_a_killed_controller_costs_no_hand_over_and_one_that_comes_back_takes_ov
     log = person.run.logs / "failover.log"
     line = re.compile(r"Z INFO +apply_plan: attempt \d+ \(job \d+\) submitted")
     until(lambda: line.search(log.read_text()))
-    assert person.says("start").returncode == 0
+    assert person.run_controller("start").returncode == 0
     back = read_lease(person.run.controller_lease)
     assert not back.holder["passing"]
     time.sleep(3.0)
@@ -316,20 +316,20 @@ def test_without_a_daemon_the_jobs_run_the_fleet_from_the_first_minute(person):
     # Jobs of 4 s all ended before a loaded machine had loaded a sidecar, and nobody was left.
     config = small_config(person.run.root, training={"max_runtime_seconds": 8})
     person.config.write_text(json.dumps(config))
-    done = person.says("start", "--no-daemon")
+    done = person.run_controller("start", "--no-daemon")
     assert done.returncode == 0, done.stderr
     until(lambda: person.training == 2)
     since = terms(person)
     until(lambda: handed_over(person, since, 3), 90)
     assert read_lease(person.run.controller_lease).holder["passing"]
-    assert person.says("stop", timeout_s=90).returncode == 0
+    assert person.run_controller("stop", timeout_s=90).returncode == 0
 
 
 def test_a_sidecar_is_light_and_ends_with_its_job_however_that_ends(person):
     config = small_config(person.run.root, training={"max_runtime_seconds": 60})
     config["slurm"]["time_limit"] = "0:01:30"
     person.config.write_text(json.dumps(config))
-    assert person.says("start").returncode == 0
+    assert person.run_controller("start").returncode == 0
     until(lambda: person.training == 2 and len(sidecars(person)) == 2)
     time.sleep(2.0)
     for pid in sidecars(person):
@@ -345,6 +345,6 @@ def test_a_sidecar_is_light_and_ends_with_its_job_however_that_ends(person):
 def test_where_failover_is_not_wanted_no_sidecar_is_started(person):
     config = small_config(person.run.root, controller={"failover": False})
     person.config.write_text(json.dumps(config))
-    assert person.says("start").returncode == 0
+    assert person.run_controller("start").returncode == 0
     until(lambda: person.training == 2)
     assert sidecars(person) == {}

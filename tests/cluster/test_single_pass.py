@@ -40,8 +40,8 @@ def without_failover(person, **changes):
 def test_a_controller_that_was_suspended_wakes_up_powerless(person):
     """Fault 15: a second process takes over; the first notices it and changes nothing."""
     without_failover(person)
-    assert person.says("start").returncode == 0
-    until(lambda: person.training == 2 and len(person.record["waiting"]) == 2)
+    assert person.run_controller("start").returncode == 0
+    until(lambda: person.training == 2 and len(person.status_in_process["waiting"]) == 2)
     first = person.controller
     os.kill(first, signal.SIGSTOP)
     done = passes(person, "--watched")
@@ -61,7 +61,7 @@ def _is_zombie(pid):
 
 def test_a_pass_refuses_while_a_controller_lives_and_gives_the_lease_back(person):
     without_failover(person)
-    assert person.says("start").returncode == 0
+    assert person.run_controller("start").returncode == 0
     until(lambda: person.training == 2)
     refused = passes(person)
     assert refused.returncode == 5
@@ -79,7 +79,7 @@ def test_a_pass_refuses_while_a_controller_lives_and_gives_the_lease_back(person
 def test_a_start_waits_for_a_pass_that_is_being_made(person):
     """Else `start` would take a single pass for a daemon, and no daemon would be left."""
     without_failover(person)
-    assert person.says("start").returncode == 0
+    assert person.run_controller("start").returncode == 0
     until(lambda: person.training == 2)
     os.kill(person.controller, signal.SIGKILL)
     passing = subprocess.Popen(
@@ -87,11 +87,11 @@ def test_a_start_waits_for_a_pass_that_is_being_made(person):
     )
     until(lambda: person.controller == passing.pid)
     began = time.monotonic()
-    assert person.says("start").returncode == 0
+    assert person.run_controller("start").returncode == 0
     assert time.monotonic() - began > 1.0
     assert passing.wait(PATIENCE_S) == 0
     assert person.controller not in (passing.pid, 0)
-    until(lambda: person.record["exit_code"] == 0)
+    until(lambda: person.status_in_process["exit_code"] == 0)
 
 
 _HOLD = """

@@ -193,13 +193,13 @@ def own_folder() -> Iterator[Path]:
 class Student(Person):
     """A user on the login node with one run."""
 
-    status: WarmStatus
+    warm_status: WarmStatus
 
-    def sees(self, *argv: str) -> dict[str, Any]:
+    def status(self, *argv: str) -> dict[str, Any]:
         """Return ``status --json`` as a record, without the time that an import takes."""
-        return self.status.ask(self.env, self.config, *argv)
+        return self.warm_status.ask(self.env, self.config, *argv)
 
-    def wants(
+    def configure(
         self, max_runtime_s: int = 300, controller: Mapping[str, object] = {}, **slurm: object
     ) -> None:
         """Write the configuration, by default with two slots and jobs of five minutes."""
@@ -225,13 +225,13 @@ def student_of(cluster: Cluster, checkout: Path, folder: Path) -> Iterator[Stude
     env = {name: text for name, text in cluster.env.items() if name != "DADDY_SITE"}
     env["PYTHONPATH"] = str(checkout)
     someone = Student(checkout, folder / "run.json", run, env, WarmStatus(checkout))
-    someone.wants()
+    someone.configure()
     try:
         yield someone
     finally:
         if someone.run.intent.exists():
-            assert someone.says("stop", "--now").returncode == 0
-        someone.status.end()
+            assert someone.run_controller("stop", "--now").returncode == 0
+        someone.warm_status.end()
 
 
 @pytest.fixture
@@ -242,7 +242,7 @@ def student(cluster: Cluster, checkout: Path, tmp_path: Path) -> Iterator[Studen
 
 
 @contextmanager
-def configured(cluster: Cluster, **settings: object) -> Iterator[None]:
+def slurm_conf_with(cluster: Cluster, **settings: object) -> Iterator[None]:
     """Add settings to slurm.conf inside the `with` block."""
     conf = cluster.dir / "etc" / "slurm.conf"
     usual = conf.read_text()
@@ -255,12 +255,12 @@ def configured(cluster: Cluster, **settings: object) -> Iterator[None]:
         cluster.out("scontrol", "reconfigure")
 
 
-def quickest(person: Person, code: int, tries: int = 2) -> float:
+def shortest_status_s(person: Person, code: int, tries: int = 2) -> float:
     """Return the best of a few times of ``status``, in seconds."""
     took = []
     for _ in range(tries):
         began = time.monotonic()
-        told = person.says("status")
+        told = person.run_controller("status")
         took.append(time.monotonic() - began)
         assert told.returncode == code, told.stdout + told.stderr
     return min(took)

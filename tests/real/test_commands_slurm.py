@@ -10,14 +10,17 @@ from tests.real.conftest import Student
 
 
 def test_partition_and_limit_are_judged_by_what_slurm_says_of_itself(student: Student) -> None:
-    student.wants(partition="gpu-linuxlap", time_limit="9:00:00")
-    said = student.says("start")
+    student.configure(partition="gpu-linuxlap", time_limit="9:00:00")
+    said = student.run_controller("start")
     assert said.returncode == 4
     assert "there is no partition gpu-linuxlap; Slurm lists: gpu-linuxlab" in said.stderr
-    student.wants(time_limit="9:00:00")
-    assert "over the 4:00:00 that partition gpu-linuxlab allows" in student.says("start").stderr
-    student.wants(qos="nosuch")
-    assert student.says("start").returncode == 4
+    student.configure(time_limit="9:00:00")
+    assert (
+        "over the 4:00:00 that partition gpu-linuxlab allows"
+        in student.run_controller("start").stderr
+    )
+    student.configure(qos="nosuch")
+    assert student.run_controller("start").returncode == 4
     assert not student.run.intent.exists()
 
 
@@ -31,7 +34,7 @@ def test_the_real_game_on_cuda_is_started_with_the_tuned_recipe(student: Student
     assert lease is not None
     lease.beat({"steps_per_second": 2_500.0})
     lease.release("test")
-    said = student.says("start")
+    said = student.run_controller("start")
     assert said.returncode == 0, said.stderr
     print(said.stdout)
     tuned = load_release_config(student.run.config)

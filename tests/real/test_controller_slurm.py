@@ -22,7 +22,7 @@ from Daddy.core.atomic_files import read_json
 from Daddy.core.clock import SystemClock
 from Daddy.core.name_validation import new_token
 from tests.patience import PATIENCE_S
-from tests.real.conftest import Cluster, Student, quickest, student_of, until
+from tests.real.conftest import Cluster, Student, shortest_status_s, student_of, until
 
 WAITED_S = 5.0
 """Longest ``status`` in seconds; squeue would wait for twenty. A bench measures the usual time."""
@@ -37,10 +37,12 @@ def ours(cluster: Cluster) -> list[str]:
 
 
 def test_four_slots_are_handed_over_and_drained(cluster: Cluster, student: Student) -> None:
-    student.wants(max_running=4, time_limit="0:01:00")
-    assert student.says("start").returncode == 0
-    assert until(lambda: len(student.fleet.handovers()) >= 4, 130), "the wall time is a minute"
-    fleet = student.fleet
+    student.configure(max_running=4, time_limit="0:01:00")
+    assert student.run_controller("start").returncode == 0
+    assert until(lambda: len(student.event_summary.handovers()) >= 4, 130), (
+        "the wall time is a minute"
+    )
+    fleet = student.event_summary
     assert {
         attempt.facts_of("goodbye")["exit_code"]
         for attempt in fleet.attempts.values()
@@ -51,10 +53,10 @@ def test_four_slots_are_handed_over_and_drained(cluster: Cluster, student: Stude
     first = student.ledger("submitted")[0]["job_id"]
     assert (student.run.logs / f"slurm-{first}.out").exists()
 
-    stopped = student.says("stop")
+    stopped = student.run_controller("stop")
     assert stopped.returncode == 0, stopped.stderr
     assert ours(cluster) == []
-    assert student.sees()["said"].startswith("the run was stopped at ")
+    assert student.status()["said"].startswith("the run was stopped at ")
 
 
 def test_where_waiting_jobs_are_counted_successors_come_late_and_without_a_storm(
@@ -62,14 +64,14 @@ def test_where_waiting_jobs_are_counted_successors_come_late_and_without_a_storm
 ) -> None:
     """MaxSubmit = 4: the slots are filled, no job waits, and none is submitted in vain."""
     change = ("sacctmgr", "-i", "modify", "qos", "students", "set")
-    student.wants(max_running=4)
+    student.configure(max_running=4)
     try:
         cluster.out(*change, "MaxSubmitJobsPerUser=4")
-        assert student.says("start").returncode == 0
+        assert student.run_controller("start").returncode == 0
         assert until(lambda: student.training == 4, 40)
         time.sleep(4)
         assert len(ours(cluster)) == 4
-        first = student.sees()["slots"][0]["job_id"]
+        first = student.status()["slots"][0]["job_id"]
         cluster.out("scancel", str(first))
         assert until(lambda: len(student.ledger("intent")) == 5, 20)
         assert until(lambda: student.training == 4, 40)
@@ -124,7 +126,7 @@ def rows(scheduler: SlurmScheduler):
 
 
 def test_a_partition_that_does_not_exist_is_refused_at_start(student: Student) -> None:
-    said = student.says("start", "--partition", "nope")
+    said = student.run_controller("start", "--partition", "nope")
     assert said.returncode == 4
     assert "there is no partition nope; Slurm lists: gpu-linuxlab" in said.stderr
     assert not student.run.intent.exists()
@@ -133,7 +135,7 @@ def test_a_partition_that_does_not_exist_is_refused_at_start(student: Student) -
 def test_the_dry_run_names_the_game_and_the_script_passes_sbatch(
     cluster: Cluster, student: Student, tmp_path: Path
 ) -> None:
-    said = student.says("start", "--dry-run")
+    said = student.run_controller("start", "--dry-run")
     assert said.returncode == 0
     script = tmp_path / "dry.sbatch"
     script.write_text(said.stdout[said.stdout.index("#!/bin/bash") :])
@@ -175,13 +177,13 @@ def fleet(
 ) -> Iterator[Student]:
     """Start a run of four slots that loses the answer to its first job; fill its slots."""
     with student_of(shared_cluster, checkout, tmp_path_factory.mktemp("fleet")) as student:
-        student.wants(900, max_running=4, time_limit="0:15:00")
+        student.configure(900, max_running=4, time_limit="0:15:00")
         shim, path = student.config.parent / "bin", student.env["PATH"]
         shim.mkdir()
         put(shim, "sbatch", LOSE_FIRST, path)
         put(shim, "squeue", BLIND, path)
         student.env["PATH"] = f"{shim}:{path}"
-        said = student.says("start")
+        said = student.run_controller("start")
         assert said.returncode == 0, said.stderr
         assert "4 slots on slurm" in said.stdout
         assert filled(student)
@@ -192,7 +194,7 @@ def filled(student: Student) -> bool:
     """Wait until four jobs train and four wait."""
 
     def full() -> bool:
-        seen = student.sees()
+        seen = student.status()
         training = sum(1 for slot in seen["slots"] if slot["training"])
         return training == 4 and len(seen["waiting"]) == 4
 
@@ -211,7 +213,7 @@ def test_an_answer_of_sbatch_that_is_lost_makes_one_job_and_not_two(
 
 def test_four_slots_are_filled_and_adopted(shared_cluster: Cluster, fleet: Student) -> None:
     """squeue and ``status`` must agree, also after the controller was killed."""
-    seen = fleet.sees()
+    seen = fleet.status()
     running = {line.split()[0] for line in ours(shared_cluster) if "RUNNING" in line}
     assert running == {str(slot["job_id"]) for slot in seen["slots"]}
     tokens = [line.rsplit("/", 1)[1] for line in ours(shared_cluster)]
@@ -220,27 +222,27 @@ def test_four_slots_are_filled_and_adopted(shared_cluster: Cluster, fleet: Stude
     assert learnt["site"] == {"max_running": 4, "enforced": True}
 
     os.kill(fleet.controller, signal.SIGKILL)
-    passed_ts = fleet.sees()["ts"]
-    assert fleet.says("start").returncode == 0
+    passed_ts = fleet.status()["ts"]
+    assert fleet.run_controller("start").returncode == 0
     for _ in range(3):  # several passes, for a duplicate job to appear
-        assert until(lambda: fleet.sees()["ts"] > passed_ts, 20)  # noqa: B023 - called here
-        passed_ts = fleet.sees()["ts"]
+        assert until(lambda: fleet.status()["ts"] > passed_ts, 20)  # noqa: B023 - called here
+        passed_ts = fleet.status()["ts"]
     same = {slot["job_id"] for slot in seen["slots"]}
-    assert until(lambda: {slot["job_id"] for slot in fleet.sees()["slots"]} == same, 20)
+    assert until(lambda: {slot["job_id"] for slot in fleet.status()["slots"]} == same, 20)
     assert len(ours(shared_cluster)) == 8
 
 
 def test_one_slot_is_restarted_stopped_and_filled_again(fleet: Student) -> None:
-    before = fleet.sees()["slots"][0]
-    said = fleet.says("restart", "--slot", "0")
+    before = fleet.status()["slots"][0]
+    said = fleet.run_controller("restart", "--slot", "0")
     assert said.returncode == 0, said.stderr
-    assert until(lambda: fleet.sees()["slots"][0]["term"] > before["term"], 60)
+    assert until(lambda: fleet.status()["slots"][0]["term"] > before["term"], 60)
     assert until(lambda: fleet.training == 4, 60)
-    said = fleet.says("stop", "--slot", "1")
+    said = fleet.run_controller("stop", "--slot", "1")
     assert said.returncode == 0, said.stderr
-    assert until(lambda: "1 is stopped" in fleet.sees()["said"], 60)
+    assert until(lambda: "1 is stopped" in fleet.status()["said"], 60)
     assert fleet.training == 3
-    assert fleet.says("restart", "--slot", "1").returncode == 0
+    assert fleet.run_controller("restart", "--slot", "1").returncode == 0
     assert filled(fleet)
 
 
@@ -255,12 +257,12 @@ def test_an_empty_listing_at_exit_code_zero_ends_no_learner_that_beats(
         assert until(lambda: fleet.ledger("absent"), 60)
         proven_ts = fleet.ledger("absent")[0]["ts"] + 1.5 * ControllerPolicy().absence_gap_s
         assert until(lambda: read_json(fleet.run.status)["ts"] > proven_ts, 120)
-        assert fleet.sees()["said"].startswith(
+        assert fleet.status()["said"].startswith(
             "the queue cannot be read (squeue lists no job of this run, but heartbeats come from "
         )
     finally:
         blind.unlink()
-    assert until(lambda: fleet.sees()["verdict"] != "unknown", 60)
+    assert until(lambda: fleet.status()["verdict"] != "unknown", 60)
     assert fleet.training == 4
     assert sorted(ours(shared_cluster)) == before
     assert len(fleet.ledger("ended")) == ended
@@ -270,44 +272,44 @@ def test_a_frozen_slurmctld_changes_nothing_and_status_says_at_once_what_was_las
     shared_cluster: Cluster, fleet: Student
 ) -> None:
     """A run under /tmp is accepted here, because the nodes have this host's boot time."""
-    before, submitted = fleet.sees(), len(fleet.ledger("intent"))
-    healthy = quickest(fleet, 0)
+    before, submitted = fleet.status(), len(fleet.ledger("intent"))
+    healthy = shortest_status_s(fleet, 0)
     with shared_cluster.frozen("slurmctld"):
         os.kill(fleet.controller, signal.SIGKILL)
-        assert until(lambda: fleet.sees()["verdict"] == "unknown", 20)  # a dead one's last word
-        frozen = fleet.sees()
+        assert until(lambda: fleet.status()["verdict"] == "unknown", 20)  # a dead one's last word
+        frozen = fleet.status()
         assert frozen["exit_code"] == 22
         assert [slot["job_id"] for slot in frozen["slots"]] == [
             slot["job_id"] for slot in before["slots"]
         ]
         fleet.run.status.unlink()
-        took = quickest(fleet, 22)
-        text = fleet.says("status").stdout
+        took = shortest_status_s(fleet, 22)
+        text = fleet.run_controller("status").stdout
     assert "4 of 4 slots have a heartbeat" in text
     assert took - healthy < WAITED_S, (healthy, took)
-    assert until(lambda: fleet.sees()["verdict"] != "unknown", 30)
+    assert until(lambda: fleet.status()["verdict"] != "unknown", 30)
     assert len(fleet.ledger("intent")) == submitted
 
 
 def test_a_new_run_name_keeps_the_fleet(shared_cluster: Cluster, fleet: Student) -> None:
     """1. Jobs train. 2. The name changes. 3. A job is submitted. 4. The controller is replaced."""
-    assert fleet.says("start").returncode == 0
+    assert fleet.run_controller("start").returncode == 0
     assert filled(fleet)
     before, absent = ours(shared_cluster), len(fleet.ledger("absent"))
     settings = json.loads(fleet.config.read_text())
     fleet.config.write_text(json.dumps({**settings, "run_name": "other"}))
-    said = fleet.says("start")
+    said = fleet.run_controller("start")
     assert said.returncode == 0, said.stderr
     waiting = next(line.split()[0] for line in before if "PENDING" in line)
     submitted = len(fleet.ledger("submitted"))
     shared_cluster.out("scancel", waiting)
     assert until(lambda: len(fleet.ledger("submitted")) == submitted + 1, 40)
     os.kill(fleet.controller, signal.SIGKILL)
-    passed_ts = fleet.sees()["ts"]
-    assert fleet.says("start").returncode == 0
+    passed_ts = fleet.status()["ts"]
+    assert fleet.run_controller("start").returncode == 0
     for _ in range(2):
-        assert until(lambda: fleet.sees()["ts"] > passed_ts, 20)  # noqa: B023 - called here
-        passed_ts = fleet.sees()["ts"]
+        assert until(lambda: fleet.status()["ts"] > passed_ts, 20)  # noqa: B023 - called here
+        passed_ts = fleet.status()["ts"]
     assert len(fleet.ledger("absent")) == absent
     kept = {line for line in before if line.split()[0] != waiting}
     assert kept < set(ours(shared_cluster))

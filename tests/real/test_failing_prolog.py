@@ -15,7 +15,7 @@ from Daddy.cluster.orchestrator.control_files import read_intent
 from Daddy.core.run_paths import RunPaths
 from tests.cluster.conftest import Person, copied_checkout
 from tests.patience import PATIENCE_S
-from tests.real.conftest import Cluster, Student, configured, until
+from tests.real.conftest import Cluster, Student, slurm_conf_with, until
 from tests.real.warm_status import WarmStatus
 
 PROLOG = '#!/bin/sh\ncase "$SLURMD_NODENAME" in n1|n2) exit 1;; esac\n'
@@ -28,7 +28,7 @@ def failing_prolog(cluster: Cluster) -> Iterator[None]:
     prolog.write_text(PROLOG)
     prolog.chmod(0o755)
     try:
-        with configured(cluster, Prolog=prolog):
+        with slurm_conf_with(cluster, Prolog=prolog):
             yield
     finally:
         cluster.run("scontrol", "update", "nodename=n[1-2]", "state=resume")
@@ -56,9 +56,11 @@ class Friend(Student):
 
     ssh: tuple[str, ...] = ()
     python: str = sys.executable
-    sees = Person.sees  # by his account
+    status = Person.status  # by his account
 
-    def says(self, *argv: str, timeout_s: float = PATIENCE_S) -> subprocess.CompletedProcess[str]:
+    def run_controller(
+        self, *argv: str, timeout_s: float = PATIENCE_S
+    ) -> subprocess.CompletedProcess[str]:
         module = "Daddy.cluster.orchestrator.run_controller"
         shell = ["env", "--unset=DADDY_SITE", f"--chdir={self.checkout}"]
         shell += [f"{name}={text}" for name, text in self.env.items()]
@@ -91,26 +93,26 @@ def student(cluster: Cluster) -> Iterator[Student]:
     someone = Friend(checkout, home / "run.json", run, env, WarmStatus(checkout))
     someone.ssh = ("ssh", "-F", str(cluster.ssh_config), "friend")
     someone.python = str(python)
-    someone.wants(setup=[f"export LD_LIBRARY_PATH={libraries}"])
+    someone.configure(setup=[f"export LD_LIBRARY_PATH={libraries}"])
     for path in (home, *home.rglob("*")):
         os.chown(path, user_id, user_id)
     try:
         yield someone
     finally:
         if run.intent.exists():
-            assert someone.says("stop", "--now").returncode == 0
+            assert someone.run_controller("stop", "--now").returncode == 0
         shutil.rmtree(home)
 
 
 def is_paused(student: Student) -> bool:
-    return student.sees()["mode"] == "paused"
+    return student.status()["mode"] == "paused"
 
 
 def test_a_failing_prolog_is_the_nodes_failure_and_the_run_goes_on(
     cluster: Cluster, student: Student
 ) -> None:
     """Slurm ends the run's first jobs as cancelled by user 0 and drains their nodes."""
-    said = student.says("start")
+    said = student.run_controller("start")
     assert said.returncode == 0, said.stderr
     assert until(lambda: student.training == 2 or is_paused(student), 60)
     assert not is_paused(student), read_intent(student.run)
@@ -118,8 +120,8 @@ def test_a_failing_prolog_is_the_nodes_failure_and_the_run_goes_on(
     assert {(entry["outcome"], entry["reason"]) for entry in ended} == {
         ("node failed", f"node {node} is drained: Prolog error") for node in ("n1", "n2")
     }
-    assert until(lambda: student.sees()["waiting"], 60)
-    waiting = student.sees()["waiting"][0]["job_id"]
+    assert until(lambda: student.status()["waiting"], 60)
+    waiting = student.status()["waiting"][0]["job_id"]
     cluster.out("scancel", str(waiting))
     assert until(lambda: is_paused(student), 60), "an administrator cancelled a pending job"
     intent = read_intent(student.run)

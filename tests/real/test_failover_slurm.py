@@ -82,8 +82,8 @@ def no_failover(
     """Start a run whose jobs make no passes; return its user and the file of blind processes."""
     with student_of(shared_cluster, checkout, tmp_path_factory.mktemp("run")) as student:
         blind = blinding(student)
-        student.wants(900, time_limit="0:15:00", controller={"failover": False})
-        assert student.says("start").returncode == 0
+        student.configure(900, time_limit="0:15:00", controller={"failover": False})
+        assert student.run_controller("start").returncode == 0
         assert until(lambda: student.training == 2, 60)
         yield student, blind
 
@@ -93,10 +93,10 @@ def test_the_crontab_line_starts_a_controller_that_reads_the_queue(
     no_failover: tuple[Student, Path],
 ) -> None:
     student, _ = no_failover
-    printed = student.says("ensure", "--print-units").stdout
+    printed = student.run_controller("ensure", "--print-units").stdout
     (line,) = (line for line in printed.splitlines() if line.startswith("*/5 "))
     assert "controller started" in cron(student, line)
-    assert until(lambda: student.sees()["exit_code"] == 0, 60)
+    assert until(lambda: student.status()["exit_code"] == 0, 60)
     intent = json.loads(student.run.intent.read_text())
     del intent["environment"]  # the release before kept none
     student.run.intent.write_text(json.dumps(intent))
@@ -114,15 +114,15 @@ def test_beside_a_blind_controller_each_command_puts_one_that_reads_the_queue(
     no_failover: tuple[Student, Path],
 ) -> None:
     student, blind = no_failover
-    assert student.says("start").returncode == 0
+    assert student.run_controller("start").returncode == 0
     assert until(lambda: student.training == 2, 60)
     daemons = []
     for command, answer in (("ensure", "controller started"), ("start", "another one takes over")):
         daemons.append(student.controller)
         blind.write_text("\n".join(map(str, daemons)))
         assert until(lambda: says_blind(student), 60)
-        assert "cannot read the queue" in student.sees()["said"]
-        done = student.says(command)
+        assert "cannot read the queue" in student.status()["said"]
+        done = student.run_controller(command)
         assert (done.returncode, answer in done.stdout) == (0, True), done.stdout + done.stderr
         assert student.controller not in daemons
         view = read_lease(student.run.controller_lease)
@@ -133,7 +133,7 @@ def test_beside_a_blind_controller_each_command_puts_one_that_reads_the_queue(
     daemons.append(student.controller)
     blind.write_text("\n".join(map(str, daemons)))
     assert until(lambda: says_blind(student), 60)
-    done = student.says("stop")
+    done = student.run_controller("stop")
     assert (done.returncode, "no job is left" in done.stdout) == (0, True), done.stderr
     assert until(lambda: not any(map(lives, daemons)), 30)
 
@@ -144,8 +144,8 @@ def test_jobs_go_on_beside_a_blind_controller_until_it_reads_the_queue_again_and
 ) -> None:
     """1. The controller is blind. 2. It reads the queue again. 3. It ends, and jobs hand over."""
     blind = blinding(student)
-    student.wants(max_runtime_s=25, time_limit="0:01:00", max_running=2)
-    assert student.says("start").returncode == 0
+    student.configure(max_runtime_s=25, time_limit="0:01:00", max_running=2)
+    assert student.run_controller("start").returncode == 0
     assert until(lambda: student.training == 2, 60)
     first = student.controller
     blind.write_text(str(first))
@@ -171,11 +171,11 @@ def test_jobs_go_on_beside_a_blind_controller_until_it_reads_the_queue_again_and
     tokens = cluster.out("squeue", "--noheader", "--states=all", "--format=%k").splitlines()
     ours = [token for token in tokens if "daddy/tiny-" in token]
     assert len(ours) == len(set(ours))
-    handovers = len(student.fleet.handovers())
-    assert until(lambda: len(student.fleet.handovers()) >= handovers + 2, 90)
+    handovers = len(student.event_summary.handovers())
+    assert until(lambda: len(student.event_summary.handovers()) >= handovers + 2, 90)
 
-    assert student.says("start").returncode == 0
+    assert student.run_controller("start").returncode == 0
     view = read_lease(student.run.controller_lease)
     assert view is not None
     assert not view.holder["passing"]
-    assert until(lambda: student.sees()["exit_code"] == 0, 30)
+    assert until(lambda: student.status()["exit_code"] == 0, 30)

@@ -190,7 +190,7 @@ def fleet(shared_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> 
     made = Fleet(shared_cluster, Person(checkout, folder / "run.json", run, env), shim)
     try:
         made.wrong("short")
-        said = made.person.says("start")
+        said = made.person.run_controller("start")
         assert said.returncode == 0, said.stderr
         assert until(made.settled, 40), made.queue()
         made.short = made.person.ledger("submitted")[0]["job_id"]  # it may have left by now
@@ -199,7 +199,7 @@ def fleet(shared_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> 
         shared_cluster.run("scontrol", "delete", "ReservationName=maint")
         shared_cluster.run("scontrol", "update", "NodeName=n[1-4]", "State=RESUME")
         if run.intent.exists():
-            assert made.person.says("stop", "--now").returncode == 0
+            assert made.person.run_controller("stop", "--now").returncode == 0
 
 
 @pytest.fixture(autouse=True)
@@ -319,7 +319,7 @@ def test_fault_13_controller_killed_between_sbatch_and_commit(fleet: Fleet) -> N
     assert until(lambda: is_holder_alive(lease.holder) is False, 20)
     lost = fleet.person.ledger("intent")[-1]["token"]
     assert lost not in {entry["token"] for entry in fleet.person.ledger("submitted")}
-    said = fleet.person.says("ensure")
+    said = fleet.person.run_controller("ensure")
     assert said.returncode == 0, said.stderr
     assert until(lambda: fleet.submitted(lost), 40)
     assert [entry.get("adopted") for entry in fleet.submitted(lost)] == [True]
@@ -360,7 +360,7 @@ def test_fault_36_two_jobs_claim_one_slot(fleet: Fleet) -> None:
 
     assert until(sent_away, 30)
     assert all("ExitCode=11:0" in row for row in sent_away())
-    assert fleet.person.says("ensure").returncode == 0
+    assert fleet.person.run_controller("ensure").returncode == 0
     assert until(fleet.full, 30)
 
 

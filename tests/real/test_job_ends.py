@@ -48,48 +48,50 @@ def shared_cluster() -> Iterator[Cluster]:
 
 def first_end(student: Student) -> str:
     """Start the run; return the lines of ``logs --failed`` on the first job that failed."""
-    said = student.says("start")
+    said = student.run_controller("start")
     assert said.returncode == 0, said.stderr
     assert until(lambda: student.ledger("ended"), 120)
     first = student.ledger("ended")[0]["token"]
     (job,) = [entry["job_id"] for entry in student.ledger("submitted") if entry["token"] == first]
-    lines = student.says("logs", "--failed").stdout.splitlines()
+    lines = student.run_controller("logs", "--failed").stdout.splitlines()
     (begin,) = [number for number, line in enumerate(lines) if f"job {job}," in line]
     return "\n".join(lines[begin : begin + 3])
 
 
 def test_a_job_without_its_program_is_shown_with_its_last_line_of_errors(student: Student) -> None:
-    student.wants(setup=["exec /no/such/python"])
+    student.configure(setup=["exec /no/such/python"])
     told = first_end(student)
     print(told)
     assert "no slot" in told
     assert "crashed: exit code 127 (a program was not found: check slurm.setup" in told
     assert "last line of errors: " in told
     assert "/no/such/python: No such file or directory" in told
-    assert "/no/such/python" in student.says("logs").stdout, "it never held a lease"
-    assert "exit code 127" in student.says("status").stdout
+    assert "/no/such/python" in student.run_controller("logs").stdout, "it never held a lease"
+    assert "exit code 127" in student.run_controller("status").stdout
 
 
 def test_a_job_that_slurm_ends_for_its_memory_is_told_as_such(student: Student) -> None:
     if not os.access(CGROUPS, os.W_OK):
         pytest.skip("cgroups (version 1) of this machine cannot be changed")
     fills = "x=$(head -c 300M /dev/zero | tr '\\0' x); sleep 300"
-    student.wants(memory="60M", setup=["sleep 3", fills])
+    student.configure(memory="60M", setup=["sleep 3", fills])
     told = first_end(student)
     print(told)
     assert "crashed: out of memory (OUT_OF_MEMORY): raise slurm.memory" in told
-    assert until(lambda: " MiB used of 60M asked" in student.says("logs", "--failed").stdout)
-    assert "out of memory" in student.says("status").stdout
+    assert until(
+        lambda: " MiB used of 60M asked" in student.run_controller("logs", "--failed").stdout
+    )
+    assert "out of memory" in student.run_controller("status").stdout
 
 
 def test_a_node_that_fails_is_named(cluster: Cluster, student: Student) -> None:
-    assert student.says("start").returncode == 0
+    assert student.run_controller("start").returncode == 0
     assert until(lambda: student.training == 2, 60)
-    slot = student.sees()["slots"][0]
+    slot = student.status()["slots"][0]
     try:
         cluster.out("scontrol", "update", f"nodename={slot['node']}", "state=down", "reason=test")
         assert until(lambda: student.ledger("ended"), 60)
-        told = student.says("logs", "--failed").stdout
+        told = student.run_controller("logs", "--failed").stdout
         print(told)
         assert f"job {slot['job_id']}, slot {slot['slot']}, ran" in told
         assert f"on {slot['node']}: node failed: node {slot['node']} failed (NODE_FAIL)" in told

@@ -167,7 +167,7 @@ def siege() -> Iterator[Siege]:
             (anna.there / "private").write_text(PRIVATE)
             made = Siege(_person(anna), anna, aaron)
             try:
-                done = made.person.says("start")
+                done = made.person.run_controller("start")
                 assert done.returncode == 0, done.stderr
                 until(lambda: (Store(made.shared).newest() or 0) >= 2, 120)
                 for laptop, name in ((anna, "anna"), (aaron, "aaron")):
@@ -189,7 +189,7 @@ def _person(account: Laptop) -> Person:
     }  # fmt: skip
     settings = small_config(run_paths.root)
     settings["training"] |= training
-    settings["slurm"] = {"time_limit": "0:02:00", "max_running": 1}
+    settings["slurm"] = {"time_limit": "0:01:30", "max_running": 1}
     settings["collaboration"] = {"sync_interval_steps": 2048}
     (folder / "run.json").write_text(json.dumps(settings))
     others = ("SLURM_", "SBATCH_", "SQUEUE_", "DADDY_")
@@ -200,7 +200,7 @@ def _person(account: Laptop) -> Person:
 
 def _stop(person: Person) -> None:
     if person.run.intent.exists():
-        done = person.says("stop", "--now")
+        done = person.run_controller("stop", "--now")
         assert done.returncode == 0, done.stderr
 
 
@@ -213,12 +213,12 @@ def test_a_claim_of_a_whole_runs_steps_ends_no_run(siege):
     assert version.contributors.get("aaron", 0) < LIE // 100
     assert version.fleet_steps <= 2 * own
     siege.goes_on()
-    assert siege.person.sees()["mode"] == "run"
+    assert siege.person.status()["mode"] == "run"
 
 
 def test_sixteen_bad_records_a_version_stop_no_merge(siege):
     good, data = siege.forge(1e-4)
-    for _ in range(4):
+    for _ in range(2):
         foreign = [siege.again(good, run_id="f00d" * 4) for _ in range(15)]
         coloured = siege.again(good, run_id="\x1b[31mall is well" * 20)
         siege.lay(*((offer, data) for offer in (*foreign, coloured)))

@@ -79,14 +79,14 @@ def test_a_fleet_gets_the_gpus_nodes_and_licenses_that_it_asks_for(
 ) -> None:
     """Run it in a folder whose name Slurm would expand."""
     student.run = RunPaths(student.run.root.parent / "100%j of it")
-    student.wants(
+    student.configure(
         partition=["short", "gpu-linuxlab"], account=ACCOUNT, qos="students", gpu_type="a100",
         constraint="big", licenses="sim:1", reservation="course", options=["--nice=7"],
     )  # fmt: skip
-    said = student.says("start")
+    said = student.run_controller("start")
     assert said.returncode == 0, said.stderr
     assert until(lambda: student.training == 2, 40)
-    jobs = [slot["job_id"] for slot in student.sees()["slots"]]
+    jobs = [slot["job_id"] for slot in student.status()["slots"]]
     for job in jobs:
         seen = facts(cluster, job)
         assert {name: seen[name] for name in ("Account", "QOS", "Features", "Licenses")} == {
@@ -101,24 +101,24 @@ def test_a_fleet_gets_the_gpus_nodes_and_licenses_that_it_asks_for(
 def test_an_account_of_the_shell_is_kept_in_the_release_and_said(
     cluster: Cluster, student: Student
 ) -> None:
-    refused = student.says("start")
+    refused = student.run_controller("start")
     assert refused.returncode == 4
     assert "Invalid account" in refused.stderr
     assert "correct slurm.account, slurm.partition" in refused.stderr
     shell = {"SBATCH_ACCOUNT": ACCOUNT, "SBATCH_QOS": "students", "SBATCH_TIMELIMIT": "1"}
     student.env |= shell
-    said = student.says("start")
+    said = student.run_controller("start")
     assert said.returncode == 0, said.stderr
     kept = "from your shell (SBATCH_*), kept in the release: "
     assert f"{kept}slurm.account research, slurm.qos students\n" in said.stdout
     assert "not used: SBATCH_TIMELIMIT;" in said.stdout
     assert json.loads(student.run.config.read_text())["slurm"]["account"] == ACCOUNT
     assert until(lambda: student.training == 2, 40)
-    job = student.sees()["slots"][0]["job_id"]
+    job = student.status()["slots"][0]["job_id"]
     assert facts(cluster, job)["Account"] == ACCOUNT
     assert facts(cluster, job)["TimeLimit"] == "00:05:00"
     del student.env["SBATCH_QOS"]
-    said = student.says("start")
+    said = student.run_controller("start")
     assert "changed since the last start: slurm.qos none (was students)\n" in said.stdout
 
 

@@ -20,27 +20,29 @@ from tests.cluster.conftest import Person, small_config, until
 def test_a_dead_controller_is_started_again_and_a_living_one_is_left_alone(person: Person) -> None:
     config = small_config(person.run.root, training={"max_runtime_seconds": 60})
     person.config.write_text(json.dumps(config))
-    assert person.says("start").returncode == 0
+    assert person.run_controller("start").returncode == 0
     until(lambda: person.training == 2)
     first, asked = person.controller, read_intent(person.run)
-    assert "a controller is alive" in person.says("ensure").stdout
+    assert "a controller is alive" in person.run_controller("ensure").stdout
     os.kill(first, signal.SIGKILL)
-    said = person.says("ensure")
+    said = person.run_controller("ensure")
     assert said.returncode == 0, said.stderr
     assert person.controller != first
     assert f"controller started: pid {person.controller}" in said.stdout
     assert read_intent(person.run) == asked
     assert len(person.ledger("start")) == 1  # failures are forgiven by start alone
     os.kill(person.controller, signal.SIGKILL)
-    assert person.says("stop", "--drain").returncode == 0
-    assert "stopped, as asked" in person.says("ensure").stdout  # a stopped run is not revived
+    assert person.run_controller("stop", "--drain").returncode == 0
+    assert (
+        "stopped, as asked" in person.run_controller("ensure").stdout
+    )  # a stopped run is not revived
     view = read_lease(person.run.controller_lease)
     assert view is not None
     assert view.ended is not None
 
 
 def test_without_a_run_there_is_nothing_to_ensure(person: Person) -> None:
-    said = person.says("ensure")
+    said = person.run_controller("ensure")
     assert said.returncode == 0
     assert "no run was ever started" in said.stdout
     assert not person.run.root.exists()
@@ -58,7 +60,7 @@ def test_without_a_run_there_is_nothing_to_ensure(person: Person) -> None:
 def test_what_is_not_to_run_is_not_started(person: Person, mode: Mode, why: str) -> None:
     reason = "an administrator holds job 17" if mode is Mode.PAUSED else ""
     write_intent(person.run, DesiredRun(mode, 2, "local", "r", "x", reason=reason), 0.0)
-    said = person.says("ensure")
+    said = person.run_controller("ensure")
     write_intent(person.run, DesiredRun(Mode.STOPPED, 2, "local", "r", "x"), 0.0)
     assert said.returncode == 0
     assert why in said.stdout
@@ -67,14 +69,14 @@ def test_what_is_not_to_run_is_not_started(person: Person, mode: Mode, why: str)
 
 def test_a_release_that_is_gone_is_said(person: Person) -> None:
     write_intent(person.run, DesiredRun(Mode.RUN, 2, "local", "gone", "x"), 0.0)
-    said = person.says("ensure")
+    said = person.run_controller("ensure")
     write_intent(person.run, DesiredRun(Mode.STOPPED, 2, "local", "gone", "x"), 0.0)
     assert said.returncode == 9
     assert "gone is missing" in said.stderr
 
 
 def test_the_lines_for_cron_and_systemd_name_this_config(person: Person) -> None:
-    said = person.says("ensure", "--print-units")
+    said = person.run_controller("ensure", "--print-units")
     assert said.returncode == 0
     assert "*/5 * * * * cd " in said.stdout
     assert str(person.config) in said.stdout

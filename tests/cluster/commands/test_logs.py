@@ -63,7 +63,7 @@ def listening(person: Person, *argv: str) -> tuple[subprocess.Popen[str], list[s
 def test_logs_show_the_end_of_the_controller_s_and_every_slot_s(
     person: Person, fleet: list[Lease]
 ) -> None:
-    said = person.says("logs")
+    said = person.run_controller("logs")
     assert said.returncode == 0, said.stderr
     assert said.stdout.splitlines() == [
         "── controller ──",
@@ -75,7 +75,7 @@ def test_logs_show_the_end_of_the_controller_s_and_every_slot_s(
         "── slot 1, job 8 ──",
         "job 8 begins",
     ]
-    only = person.says("logs", "--slot", "1", "--lines", "1")
+    only = person.run_controller("logs", "--slot", "1", "--lines", "1")
     assert only.stdout.splitlines() == ["── slot 1, job 8 ──", "job 8 begins"]
 
 
@@ -112,7 +112,7 @@ def test_attach_stays_with_a_slot_from_job_to_job_until_the_run_is_over(
 
 
 def test_a_slot_that_is_not_there_is_a_usage_error(person: Person, fleet: list[Lease]) -> None:
-    said = person.says("logs", "--slot", "2")
+    said = person.run_controller("logs", "--slot", "2")
     assert said.returncode == 2
     assert "choose a slot from 0 to 1" in said.stderr
 
@@ -140,18 +140,18 @@ def test_a_job_that_failed_before_it_claimed_a_slot_is_shown_too(
     person: Person, fleet: list[Lease]
 ) -> None:
     ended(person, (20, None, "crashed", "exit code 127"), (21, None, "crashed", "exit code 127"))
-    said = person.says("logs")
+    said = person.run_controller("logs")
     assert "── job 21, which failed before it claimed a slot, errors ──\nbegins\n21 " in said.stdout
     assert "job 20" not in said.stdout
     ended(person, (22, 0, "drained", "wall time"))
-    assert "before it claimed" not in person.says("logs").stdout
+    assert "before it claimed" not in person.run_controller("logs").stdout
 
 
 def test_the_output_of_one_job_is_found_by_its_number(person: Person, fleet: list[Lease]) -> None:
     ended(person, (20, None, "crashed", "exit code 127"))
-    said = person.says("logs", "--job", "20", "--lines", "3")
+    said = person.run_controller("logs", "--job", "20", "--lines", "3")
     assert said.stdout.splitlines()[:2] == ["── job 20, errors ──", "begins"]
-    unknown = person.says("logs", "--job", "99")
+    unknown = person.run_controller("logs", "--job", "99")
     assert unknown.returncode == 9
     assert "job 99 has no output" in unknown.stderr
     assert "logs --ended" in unknown.stderr
@@ -160,14 +160,14 @@ def test_the_output_of_one_job_is_found_by_its_number(person: Person, fleet: lis
 def test_ended_jobs_are_listed_with_reason_node_memory_and_last_error(
     person: Person, fleet: list[Lease]
 ) -> None:
-    assert person.says("logs", "--failed").stdout == "no job of the run has failed yet\n"
+    assert person.run_controller("logs", "--failed").stdout == "no job of the run has failed yet\n"
     ended(
         person,
         (20, 1, "drained", "wall time"),
         (21, 0, "crashed", "out of memory"),
         (22, None, "crashed", "exit code 127"),
     )
-    said = person.says("logs", "--ended").stdout.splitlines()
+    said = person.run_controller("logs", "--ended").stdout.splitlines()
     assert [line.split("  ", 1)[1] for line in said if not line.startswith(" ")] == [
         "job 20, slot 1, ran 41 s on n1: drained: wall time",
         "job 21, slot 0, ran 41 s on n1: crashed: out of memory",
@@ -175,14 +175,14 @@ def test_ended_jobs_are_listed_with_reason_node_memory_and_last_error(
     ]
     assert said.count("    memory: unknown (no accounting of this job)") == 3
     assert "    last line of errors: 21 ?[31mfails" in said
-    failed = person.says("logs", "--failed", "--lines", "1").stdout
+    failed = person.run_controller("logs", "--failed", "--lines", "1").stdout
     assert "job 22" in failed
     assert "job 20" not in failed
     assert "job 21" not in failed
 
 
 def test_before_any_start_there_are_no_logs(person: Person) -> None:
-    said = person.says("logs")
+    said = person.run_controller("logs")
     assert said.returncode == 9
     assert "type `run_controller start` first" in said.stderr
 

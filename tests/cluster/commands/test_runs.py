@@ -14,14 +14,17 @@ STOPPED = DesiredRun(Mode.STOPPED, 2, "local", "r", "x")
 
 def test_each_run_is_a_line_with_its_state_and_folder(person: Person, tmp_path: Path) -> None:
     person.env["XDG_DATA_HOME"] = str(tmp_path / "data")
-    assert person.says("runs").stdout == f"no run was ever started in {person.run.root.parent}\n"
+    assert (
+        person.run_controller("runs").stdout
+        == f"no run was ever started in {person.run.root.parent}\n"
+    )
     other = RunPaths(person.run.root.parent / "other")
     write_intent(person.run, STOPPED, 0.0)
     write_intent(other, DesiredRun(Mode.DONE, 2, "local", "r", "x", "5 of 5 steps"), 0.0)
     damaged = RunPaths(person.run.root.parent / "damaged")
     damaged.intent.parent.mkdir(parents=True)
     damaged.intent.write_text("{")
-    said = person.says("runs")
+    said = person.run_controller("runs")
     assert said.returncode == 0, said.stderr
     lines = dict(line.split(maxsplit=1) for line in said.stdout.splitlines())
     assert list(lines) == ["damaged", "other", "tiny"]

@@ -36,7 +36,7 @@ def controlled(person: Person, mode: Mode, **changes: object) -> Lease:
     return lease
 
 
-def wants(person: Person, **changes: dict[str, object]) -> None:
+def configure(person: Person, **changes: dict[str, object]) -> None:
     """Let jobs live long and make no passes, unless the changes say otherwise."""
     changes["training"] = {"max_runtime_seconds": 60, **changes.get("training", {})}
     changes["controller"] = {"failover": False, **changes.get("controller", {})}
@@ -46,8 +46,8 @@ def wants(person: Person, **changes: dict[str, object]) -> None:
 def test_twice_is_once_and_the_controller_that_lives_gets_new_settings_and_a_name_as_label(
     person: Person,
 ) -> None:
-    wants(person)
-    first = person.says("start")
+    configure(person)
+    first = person.run_controller("start")
     assert first.returncode == 0, first.stderr
     assert "disk: " in first.stdout
     assert "free by" in first.stdout
@@ -55,16 +55,16 @@ def test_twice_is_once_and_the_controller_that_lives_gets_new_settings_and_a_nam
     assert re.search(r"a laptop joins by: SYNC_CLUSTER_USER=.* SYNC_REMOTE_DIR=/", first.stdout)
     before, pid = read_intent(person.run), person.controller
     until(lambda: person.training == 2)
-    again = person.says("start")
+    again = person.run_controller("start")
     assert again.returncode == 0
     assert f"controller: pid {pid} on" in again.stdout
     assert "nothing was changed" in again.stdout
     assert read_intent(person.run) == before
     mark = json.loads(person.run.identity.read_text())["run_id"]
-    wants(person, training={"entropy": 0.02})
+    configure(person, training={"entropy": 0.02})
     settings = json.loads(person.config.read_text())
     person.config.write_text(json.dumps({**settings, "run_name": "other"}))
-    changed = person.says("start")
+    changed = person.run_controller("start")
     assert changed.returncode == 0, changed.stderr
     after = read_intent(person.run)
     assert before is not None
@@ -76,7 +76,7 @@ def test_twice_is_once_and_the_controller_that_lives_gets_new_settings_and_a_nam
     assert label in changed.stdout
     assert json.loads(person.run.identity.read_text())["run_id"] == mark
     assert person.controller == pid
-    assert len({slot["job_id"] for slot in person.sees()["slots"]}) == 2
+    assert len({slot["job_id"] for slot in person.status()["slots"]}) == 2
 
 
 def test_it_writes_the_receiver_that_key_lines_name_also_beside_a_controller_that_lives(
@@ -84,7 +84,7 @@ def test_it_writes_the_receiver_that_key_lines_name_also_beside_a_controller_tha
 ) -> None:
     path = Path(person.env["HOME"], ".config", "daddy", "receiver.py")
     lease = controlled(person, Mode.RUN)
-    said = person.says("start")
+    said = person.run_controller("start")
     lease.release("the test ends")
     assert said.returncode == 0, said.stderr
     assert path.stat().st_mode & 0o777 == 0o500
@@ -103,13 +103,13 @@ def test_inside_a_job_a_daemon_is_refused_without_yes_and_starts_with_it_without
     person: Person,
 ) -> None:
     Path(person.env["HOME"], ".config").write_text("no folder")
-    wants(person, slurm={"max_running": 1})
+    configure(person, slurm={"max_running": 1})
     person.env |= {"SLURM_JOB_ID": "217", "SLURMD_NODENAME": "n3"}
-    refused = person.says("start")
+    refused = person.run_controller("start")
     assert refused.returncode == 2
     assert "this shell is in Slurm job 217 on n3: the controller would end" in refused.stderr
     assert not person.run.intent.exists()
-    begun = person.says("start", "--yes", "-v")
+    begun = person.run_controller("start", "--yes", "-v")
     assert begun.returncode == 0, begun.stderr
     assert "it ends with Slurm job 217" in begun.stdout
     assert "survives" not in begun.stdout
@@ -120,8 +120,8 @@ def test_inside_a_job_a_daemon_is_refused_without_yes_and_starts_with_it_without
 def test_a_squeue_that_is_too_old_is_found_at_the_start(person: Person, site: Shim) -> None:
     site("scontrol", f"echo 'NodeName=n1 BootTime={int(_booted())}'")
     site("squeue", "echo \"squeue: unrecognized option '--me'\" >&2; exit 1")
-    wants(person, **SLURM)
-    said = person.says("start")
+    configure(person, **SLURM)
+    said = person.run_controller("start")
     assert said.returncode == 4
     assert "the controller could not read the queue: squeue: unrecognized option" in said.stderr
     assert "Daddy needs Slurm 20.02 or newer" in said.stderr
@@ -137,7 +137,7 @@ def test_a_controller_of_the_release_before_gets_no_new_name(person: Person) -> 
     del holder["keeps_run_id"]
     lease = Lease.acquire(person.run.controller_lease, holder)
     assert lease is not None
-    refused = person.says("start")
+    refused = person.run_controller("start")
     lease.release("test")
     write_intent(person.run, DesiredRun(Mode.STOPPED, 2, **facts), 0.0)
     assert refused.returncode == 5
@@ -147,7 +147,7 @@ def test_a_controller_of_the_release_before_gets_no_new_name(person: Person) -> 
 
 def test_during_a_drain_it_is_refused_with_what_to_do(person: Person) -> None:
     lease = controlled(person, Mode.DRAIN)
-    said = person.says("start")
+    said = person.run_controller("start")
     lease.release("test")
     assert said.returncode == 5
     assert "the run is being stopped" in said.stderr
@@ -160,8 +160,8 @@ def test_during_a_drain_it_is_refused_with_what_to_do(person: Person) -> None:
 
 def test_a_paused_run_goes_on_with_start_and_with_nothing_else(person: Person) -> None:
     lease = controlled(person, Mode.PAUSED, reason="an administrator holds job 17")
-    kept = person.says("ensure")
-    said = person.says("start")
+    kept = person.run_controller("ensure")
+    said = person.run_controller("start")
     intent = read_intent(person.run)
     lease.release("test")
     assert "paused until you type start (an administrator holds job 17)" in kept.stdout
@@ -185,7 +185,7 @@ def test_a_wish_that_the_living_controller_cannot_carry_out_is_exit_five(
     person: Person, argv: list[str], changes: dict[str, str], why: str
 ) -> None:
     lease = controlled(person, Mode.RUN, **changes)
-    said = person.says("start", *argv)
+    said = person.run_controller("start", *argv)
     lease.release("test")
     assert said.returncode == 5
     assert why in said.stderr
@@ -197,14 +197,14 @@ def test_an_unchanged_start_forgives_failures_that_hold_slots_or_exclude_nodes(
     person: Person,
 ) -> None:
     lease = controlled(person, Mode.RUN)
-    assert person.says("start").returncode == 0  # the release of this checkout and config
-    assert "nothing was changed" in person.says("start").stdout
+    assert person.run_controller("start").returncode == 0  # the release of this checkout and config
+    assert "nothing was changed" in person.run_controller("start").stdout
     fields = ("mode", "queue", "slots", "waiting", "reasons", "last", "daemon", "used_s")
     for held in ({"breaker": [{"slot": 1, "reason": "3 failures in a row"}]}, {"excluded": ["n1"]}):
         before = read_intent(person.run)
         known = {**dict.fromkeys(fields), "v": 2, "ts": CLOCK.now(), **held}
         person.run.status.write_text(json.dumps(known))
-        said = person.says("start")
+        said = person.run_controller("start")
         after = read_intent(person.run)
         assert "failures so far are forgiven" in said.stdout
         assert before is not None
@@ -218,10 +218,10 @@ def test_an_unchanged_start_forgives_failures_that_hold_slots_or_exclude_nodes(
 def test_a_damaged_intent_is_written_anew(person: Person) -> None:
     person.run.intent.parent.mkdir(parents=True)
     person.run.intent.write_text('{"mode": "ru')
-    told = person.says("status")
+    told = person.run_controller("status")
     assert told.returncode == 20
     assert "intent.json" in told.stdout
-    stopped = person.says("stop")
+    stopped = person.run_controller("stop")
     assert stopped.returncode == 0, stopped.stderr
     assert "`stop` writes the intent anew" in stopped.stdout
     intent = read_intent(person.run)
@@ -232,9 +232,9 @@ def test_a_damaged_intent_is_written_anew(person: Person) -> None:
 def test_folders_of_a_path_of_seventy_kilobytes_that_are_not_kept_are_named(
     person: Person, site: Shim
 ) -> None:
-    wants(person, **SLURM)
+    configure(person, **SLURM)
     person.env["PATH"] += "".join(f":/opt/software/{number:05}/bin" for number in range(2800))
-    done = person.says("start", "--dry-run")
+    done = person.run_controller("start", "--dry-run")
     assert done.returncode == 0, done.stderr
     assert "not kept for cron: PATH after its first" in done.stdout
 
@@ -246,8 +246,8 @@ def test_everything_that_is_wrong_is_said_at_once(person: Person, site: Shim) ->
         "slurm": {"partition": "gpu-linuxlab"},
         "controller": {"executor": "slurm"},
     }
-    wants(person, **changes)
-    said = person.says("start")
+    configure(person, **changes)
+    said = person.run_controller("start")
     assert said.returncode == 7
     # the third: the nodes do not see /tmp; a checkout there adds its Python as the fourth
     assert re.search(r"[34] errors prevent a start", said.stderr)
@@ -260,8 +260,8 @@ def test_everything_that_is_wrong_is_said_at_once(person: Person, site: Shim) ->
 def test_a_game_nobody_knows_is_refused_before_a_job_waits_for_it(person: Person) -> None:
     wrong = person.config.with_name("PokemonRed.gb")
     wrong.write_bytes(bytes(32 * 1024))
-    wants(person, training={"workload": "pokemon_red", "rom": str(wrong)})
-    said = person.says("start")
+    configure(person, training={"workload": "pokemon_red", "rom": str(wrong)})
+    said = person.run_controller("start")
     assert said.returncode == 7
     assert "is not a game we know" in said.stderr
     assert "allow_unknown_rom" in said.stderr
@@ -272,8 +272,8 @@ def test_a_modified_red_is_played_as_red_and_warned_of(person: Person) -> None:
     patched = person.config.with_name("patched.gb")
     patched.write_bytes(lookalike())
     game = {"workload": "pokemon_red", "rom": str(patched), "allow_unknown_rom": True}
-    wants(person, training=game)
-    said = person.says("start", "--dry-run")
+    configure(person, training=game)
+    said = person.run_controller("start", "--dry-run")
     assert said.returncode == 0, said.stderr
     assert "would play Pokémon Red, modified (" in said.stdout
     assert "warning: playing a modified Pokémon Red" in said.stdout
@@ -282,8 +282,8 @@ def test_a_modified_red_is_played_as_red_and_warned_of(person: Person) -> None:
 
 def test_local_jobs_that_would_refuse_their_device_are_not_started(person: Person) -> None:
     absent = "cuda" if sys.platform == "darwin" else "mps"
-    wants(person, training={"device": absent})
-    said = person.says("start")
+    configure(person, training={"device": absent})
+    said = person.run_controller("start")
     assert said.returncode == 3, said.stdout
     assert f"checking that torch can use {absent}" in said.stdout
     assert f"error: training.device is '{absent}', but this" in said.stderr
@@ -297,8 +297,8 @@ def test_settings_of_the_last_start_that_cannot_be_read_prevent_none(
 ) -> None:
     person.run.root.mkdir(parents=True)
     person.run.config.write_text(kept)
-    wants(person, **SLURM)
-    said = person.says("start", "--dry-run")
+    configure(person, **SLURM)
+    said = person.run_controller("start", "--dry-run")
     assert said.returncode == 0, said.stderr
 
 
@@ -316,8 +316,8 @@ def test_settings_of_the_last_start_that_cannot_be_read_prevent_none(
 def test_hyperparameters_that_jobs_would_refuse_are_not_started(
     person: Person, given: dict[str, object], options: list[str], says: str
 ) -> None:
-    wants(person, training=given)
-    said = person.says("start", *options)
+    configure(person, training=given)
+    said = person.run_controller("start", *options)
     assert said.returncode == 3, said.stdout
     assert f"error: {says}" in said.stderr
     assert not person.run.intent.exists()
@@ -330,7 +330,7 @@ def test_the_real_game_on_cuda_takes_the_tuned_recipe_and_a_begun_run_keeps_its_
     person.env |= {"DADDY_RUN_DIR": str(person.run.root)}
     show_as_red(person, lookalike())
     typed = ("start", "--dry-run", "--executor", "local")
-    said = person.says(*typed)
+    said = person.run_controller(*typed)
     assert said.returncode == 0, said.stderr
     assert re.search(r"training.num_envs +8 +96\n", said.stdout)
     assert re.search(r"training.total_steps +5,000,000 +0 \(no end\)\n", said.stdout)
@@ -342,18 +342,18 @@ def test_the_real_game_on_cuda_takes_the_tuned_recipe_and_a_begun_run_keeps_its_
         other = Lease.acquire(person.run.slot(slot).lease, {"host": "n1"})
         assert other is not None
         other.beat({"steps_per_second": absurd})
-    said = person.says(*typed)
+    said = person.run_controller(*typed)
     assert re.search(r"total_steps +5,000,000 +0 \(no end\) +stays: you set it", said.stdout)
     assert "last 16 min at 5,000 steps/s" in said.stdout
     begun = load_config(None, {"run_dir": str(person.run.root)})
     person.run.config.write_bytes(config_to_json(begun))
     write_json(shared_paths(begun).run, {"terms": contract_to_pairs(agreed_settings(begun))})
-    said = person.says(*typed)
+    said = person.run_controller(*typed)
     assert re.search(r"training.num_envs +8 +96 +stays: this run began with it", said.stdout)
     person.env["DADDY_TRAINING__LSTM_SIZE"] = "512"
     for terms in (contract_to_pairs(agreed_settings(begun)), ()):  # (): an imported run's card
         write_json(shared_paths(begun).run, {"terms": terms})
-        said = person.says(*typed)
+        said = person.run_controller(*typed)
         assert said.returncode == 3
         assert "training.lstm_size 128 there, 512 here" in said.stderr
 
@@ -362,8 +362,8 @@ def test_a_limit_over_the_partition_s_is_refused_before_anything_is_submitted(
     person: Person, site: Shim, tmp_path: Path
 ) -> None:
     site("sinfo", "echo 'gpu-linuxlab|up|0:00:10|n1'")
-    wants(person, **SLURM)
-    said = person.says("start")
+    configure(person, **SLURM)
+    said = person.run_controller("start")
     assert said.returncode == 4
     assert "over the 0:00:10 that partition gpu-linuxlab allows" in said.stderr
     assert "sbatch" not in (tmp_path / "asked").read_text()
@@ -372,8 +372,8 @@ def test_a_limit_over_the_partition_s_is_refused_before_anything_is_submitted(
 def test_what_slurm_says_of_the_script_is_told(person: Person, site: Shim) -> None:
     site("sbatch", "echo 'sbatch: error: Invalid account or account/partition' >&2; exit 1")
     site("scontrol", f"echo 'NodeName=n1 BootTime={int(_booted())}'")
-    wants(person, **SLURM)
-    said = person.says("start")
+    configure(person, **SLURM)
+    said = person.run_controller("start")
     assert said.returncode == 4
     assert "Invalid account" in said.stderr
     assert not person.run.intent.exists()
@@ -385,8 +385,8 @@ def _booted() -> float:
 
 
 def test_a_run_directory_that_the_nodes_cannot_see_is_refused(person: Person, site: Shim) -> None:
-    wants(person, **SLURM)  # under /tmp, and the node booted at another time than we did
-    said = person.says("start")
+    configure(person, **SLURM)  # under /tmp, and the node booted at another time than we did
+    said = person.run_controller("start")
     assert said.returncode == 9
     assert "cannot be seen from the nodes" in said.stderr
     assert str(person.run.root) in said.stderr
@@ -397,15 +397,15 @@ def test_a_slurm_that_cannot_be_asked_is_said_with_its_own_words(
     person: Person, site: Shim
 ) -> None:
     site("sinfo", "echo 'slurm_load_partitions: Unable to contact slurm controller' >&2; exit 1")
-    wants(person, **SLURM)
-    said = person.says("start")
+    configure(person, **SLURM)
+    said = person.run_controller("start")
     assert said.returncode == 4
     assert "Unable to contact slurm controller" in said.stderr
 
 
 def test_without_a_daemon_a_pass_is_made_and_nobody_stays(person: Person) -> None:
-    wants(person, slurm={"max_running": 1}, controller={"failover": True})
-    said = person.says("start", "--no-daemon")
+    configure(person, slurm={"max_running": 1}, controller={"failover": True})
+    said = person.run_controller("start", "--no-daemon")
     assert said.returncode == 0, said.stderr
     assert "no daemon" in said.stdout
     intent = read_intent(person.run)
@@ -413,8 +413,8 @@ def test_without_a_daemon_a_pass_is_made_and_nobody_stays(person: Person) -> Non
     assert not intent.daemon
     assert person.ledger("intent")
     until(lambda: person.training == 1)
-    assert person.says("once").returncode in (0, 5)  # a job may be making one just now
-    until(lambda: person.record["exit_code"] == 0)
-    stopped = person.says("stop")
+    assert person.run_controller("once").returncode in (0, 5)  # a job may be making one just now
+    until(lambda: person.status_in_process["exit_code"] == 0)
+    stopped = person.run_controller("stop")
     assert stopped.returncode == 0, stopped.stderr
-    assert person.sees()["queue"]["running"] == 0
+    assert person.status()["queue"]["running"] == 0

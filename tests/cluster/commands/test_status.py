@@ -32,7 +32,7 @@ def silent(person: Person, site: Shim) -> Person:
 
 
 def test_a_frozen_slurm_is_not_waited_for(silent: Person) -> None:
-    told = silent.says("status")
+    told = silent.run_controller("status")
     write_intent(silent.run, OVER, 0.0)
     assert told.returncode == 22
     assert "the queue cannot be read" in told.stdout
@@ -49,7 +49,7 @@ def test_what_only_a_look_of_our_own_needs_is_not_loaded_for_a_fresh_summary() -
 
 def test_in_a_pipe_there_are_no_colours_and_no_trailing_blanks(person: Person) -> None:
     write_intent(person.run, OVER, 0.0)
-    told = person.says("status")
+    told = person.run_controller("status")
     assert told.returncode == 0
     assert "\x1b" not in told.stdout
     assert [line for line in told.stdout.splitlines() if line != line.rstrip()] == []
@@ -96,21 +96,21 @@ def test_a_removed_run_folder_is_looked_for_in_the_queue(person: Person, site: S
     site("scancel", f"touch {gone}")
     settings = json.loads(person.config.read_text())
     person.config.write_text(json.dumps({**settings, "controller": {"executor": "slurm"}}))
-    told = person.sees()
+    told = person.status()
     assert told["exit_code"] == 20
     assert told["said"].startswith("1 job of this run is in the queue, and nothing is recorded")
-    stopped = person.says("stop")
+    stopped = person.run_controller("stop")
     assert stopped.returncode == 0, stopped.stderr
     assert "1 of its jobs are in the queue: they are cancelled" in stopped.stdout
-    assert "nothing to stop" in person.says("stop").stdout
-    assert person.sees()["exit_code"] == 21
+    assert "nothing to stop" in person.run_controller("stop").stdout
+    assert person.status()["exit_code"] == 21
     assert not person.run.root.exists()
 
 
 def test_looking_does_not_change_anything(person: Person, site: Shim, tmp_path: Path) -> None:
     write_intent(person.run, ON_SLURM, 0.0)
     before = sorted(path.name for path in person.run.controller.rglob("*"))
-    told = json.loads(person.says("status", "--json").stdout)
+    told = json.loads(person.run_controller("status", "--json").stdout)
     write_intent(person.run, OVER, 0.0)
     assert told["exit_code"] == 21
     asked = (tmp_path / "asked").read_text().split()
@@ -121,7 +121,7 @@ def test_looking_does_not_change_anything(person: Person, site: Shim, tmp_path: 
 
 
 def test_plan_says_what_a_pass_would_do_and_does_nothing(person: Person) -> None:
-    told = person.says("plan")
+    told = person.run_controller("plan")
     assert told.returncode == 0, told.stderr
     assert "this is the first plan of a new start" in told.stdout
     assert "would    submit 2 jobs: slots 0 and 1 are empty\n" in told.stdout
