@@ -26,6 +26,7 @@ from Daddy.streaming.tunnel_client import FrameSender
 from scripts.benches.train import iterate, training_learner
 
 STEPS, QUICK_STEPS = 10_000, 1
+QUICK_HORIZON = 16
 ENVS = 8
 AGENTS = frozenset({0, 1})
 FPS = 15.0
@@ -79,6 +80,8 @@ def measure(quick: bool) -> dict[str, dict[str, float]]:
 def _hook(wanted: frozenset[int], quick: bool) -> dict[str, float]:
     flags = {"training.device": "cpu", "training.num_envs": ENVS,
              "training.vector_backend": "serial", "archive.mode": "off"}  # fmt: skip
+    if quick:
+        flags |= {"training.horizon": QUICK_HORIZON, "training.update_epochs": 1}
     with tempfile.TemporaryDirectory(prefix="daddy-costs-") as folder:
         stream = Path(folder)
         with (

@@ -99,7 +99,7 @@ def sb3() -> int:
     from stable_baselines3.common.vec_env import DummyVecEnv, VecMonitor
 
     options: dict[str, Any] = {"n_steps": 64, "batch_size": 64, "n_epochs": 1, "device": "cpu"}
-    plain = PPO("MultiInputPolicy", DummyVecEnv([MAKE, MAKE]), **options).learn(300)
+    plain = PPO("MultiInputPolicy", DummyVecEnv([MAKE, MAKE]), **options).learn(128)
     assert not plain.ep_info_buffer, "no Monitor: Stable-Baselines3 knows of no episodes"
     model = PPO("MultiInputPolicy", VecMonitor(DummyVecEnv([MAKE, MAKE])), **options).learn(128)
     assert {episode["l"] for episode in model.ep_info_buffer or ()} == {STEPS}

@@ -347,7 +347,7 @@ def interfaces() -> list[str]:
     return [name for _, name in socket.if_nameindex()]
 
 
-DETACHING = "setsid sleep 500 & (setsid env -i /bin/sleep 501 &) ; sleep 502"
+DETACHING = "setsid sleep 50001 & (setsid env -i /bin/sleep 50002 &) ; sleep 50003"
 
 
 @pytest.mark.parametrize("crashed", [False, True], ids=["clean", "crashed supervisor"])
@@ -358,7 +358,7 @@ def test_down_leaves_nothing(own_folder: Path, *, crashed: bool) -> None:
     assert testbed.alone == (cable in interfaces())
     job = testbed.submit(DETACHING, "-o", "/dev/null")
     session = subprocess.Popen(
-        ["ssh", "-F", str(testbed.ssh_config), "login", "sleep 503"], stdin=subprocess.DEVNULL
+        ["ssh", "-F", str(testbed.ssh_config), "login", "sleep 50004"], stdin=subprocess.DEVNULL
     )
     assert until(lambda: testbed.states()[job].startswith("RUNNING"))
     assert until(lambda: len(sleepers()) == 4), sleepers()
@@ -390,7 +390,7 @@ def sleepers() -> list[str]:
         if (
             words[0].endswith(b"sleep")
             and words[1:2]
-            and words[1] in {b"500", b"501", b"502", b"503"}
+            and words[1] in {b"50001", b"50002", b"50003", b"50004"}
         ):
             found.append(entry.parent.name)
     return found
