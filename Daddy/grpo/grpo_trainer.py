@@ -326,6 +326,15 @@ class _Reporter(TrainerCallback):  # type: ignore[misc]
             share = logs["reward_seconds"] / logs["step_time"]
             self._training.on_step({"step": state.global_step, **logs, "sandbox_share": share})
 
+    def on_pre_optimizer_step(self, *_args: Any, model: Any, **_rest: Any) -> None:
+        """Leave the weights as they are after a batch of equal rewards.
+
+        Its gradients are 0, but Adam's momentum goes on for 20 steps: after one bad update no
+        episode earned anything any more, and each batch led on to where that update had led.
+        """
+        if not any(p.grad is not None and p.grad.any() for p in model.parameters()):
+            model.zero_grad(set_to_none=True)  # AdamW passes such parameters over
+
     def on_step_end(self, _args: Any, _state: Any, control: Any, **_rest: Any) -> None:
         if self._training.stop_reason():
             control.should_save = control.should_training_stop = True

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +110,21 @@ def test_a_completion_that_the_limit_cut_has_not_ended(lesson: Any) -> None:
     assert [(each.ended, each.text[:10]) for each in greedy] == [(True, "    return")]
     cut = lesson(max_completion_length=1).learner.complete(PROMPTS["one"], 3)
     assert [each.ended for each in cut] == [False] * 3
+
+
+def test_a_batch_of_equal_rewards_changes_no_weight(lesson: Any) -> None:
+    taught = lesson(max_steps=3, loss_type="importance_sampling", beta=0.0)
+    weights = []
+
+    def keep(row: dict[str, Any]) -> None:
+        parameters = taught.trainer.model.parameters()
+        weights.append(torch.cat([each.detach().flatten().clone() for each in parameters]))
+        taught.rewards = [0.0] * (2 * GENERATIONS) if row["step"] == 1 else lucky
+
+    lucky = taught.rewards
+    taught.on_step = keep
+    taught.learner.train()
+    assert [bool((a != b).any()) for a, b in pairwise(weights)] == [False, True]
 
 
 def test_a_step_without_any_reward_ends_the_training(lesson: Any) -> None:
