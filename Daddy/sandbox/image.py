@@ -2,14 +2,16 @@
 
 An image of Debian is made of its packages without Docker or root: apt resolves them with a
 configuration, lists and an empty package database of its own, so the host's stay as they are, and
-``dpkg-deb -x`` unpacks them. The scripts of packages do not run. It is kept in the cache folder
-under its name, beside a list of its packages.
+``dpkg-deb -x`` unpacks them. The scripts of packages do not run; its Python compiles its modules in
+a sandbox of bubblewrap. It is kept in the cache folder under its name, beside a list of its
+packages.
 """
 
 import contextlib
 import fcntl
 import os
 import re
+import shlex
 import shutil
 import signal
 import stat
@@ -23,7 +25,12 @@ from Daddy.core.errors import ConfigError, DaddyError, FileError, NetworkError
 from Daddy.core.file_lock import try_lock
 from Daddy.core.humanize import printable_line
 from Daddy.core.name_validation import new_token
-from Daddy.core.run_subprocess import run_command, spawn_child
+from Daddy.core.run_subprocess import (
+    ProcessTimeoutError,
+    ProgramMissingError,
+    run_command,
+    spawn_child,
+)
 from Daddy.sandbox.sandbox_interfaces import MIB
 
 RELEASES = {"12": "bookworm", "13": "trixie"}
@@ -44,6 +51,9 @@ _CHILD_S, _TICK_S = 600, 2
 _START_MIB, _LEAST_MIB = 300, 4
 """Space that an image needs at its start, and at any time: on a full disk apt waits for ever."""
 _NO_SPACE = re.compile(r"No space left|enough free space|quota exceeded", re.IGNORECASE)
+_COMPILE = shlex.split(
+    "/ --proc /proc --dev /dev --clearenv /usr/bin/python3 -I -m compileall -q /usr/lib"
+)
 _LINKS_OF_MERGED_USR = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 
 _APT = """\
@@ -301,6 +311,8 @@ def _download_and_unpack(
         if result.returncode:
             raise _explain(result.stderr, work)
     _complete(root)
+    say("compiling Python's modules")
+    _compile_python(root)
     write_new(work / "image" / "packages", "\n".join([*sorted(files), ""]).encode())
 
 
@@ -318,6 +330,16 @@ def _complete(root: Path) -> None:
             mode = path.lstat().st_mode
             if stat.S_ISREG(mode) and mode & (stat.S_ISUID | stat.S_ISGID):
                 path.chmod(stat.S_IMODE(mode) & 0o777)
+
+
+def _compile_python(root: Path) -> None:
+    """Compile the image's Python modules, else each of its processes does: a third of a second.
+
+    Without bubblewrap that stays so.
+    """
+    with contextlib.suppress(ProgramMissingError, ProcessTimeoutError):
+        isolated = ["bwrap", "--unshare-all", "--die-with-parent", "--bind", str(root)]
+        run_command([*isolated, *_COMPILE], _CHILD_S)
 
 
 def _quiet() -> dict[str, str]:

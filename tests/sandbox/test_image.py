@@ -109,6 +109,8 @@ def test_the_python_of_this_machine_starts_in_its_image(user: str) -> None:
 def test_an_image_of_debian_has_its_python_shell_and_tmux(debian: Image, user: str) -> None:
     def start() -> None:
         assert run_in(debian, debian.python, "-I", "-c", VERSION) == "3 13\n"
+        compiled = "import json, os; print(os.path.exists(json.__cached__))"
+        assert run_in(debian, debian.python, "-I", "-c", compiled) == "True\n"
         assert run_in(debian, "tmux", "-V").startswith("tmux 3.")
         assert run_in(debian, "sh", "-c", "echo a b | awk '{print $2}' | sed s/b/c/") == "c\n"
         assert 'VERSION_ID="13"' in run_in(debian, "cat", "/etc/os-release")
