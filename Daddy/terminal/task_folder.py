@@ -70,12 +70,12 @@ class _Environment(_Section):
 
 class _Agent(_Section):
     timeout_sec: float = Field(600.0, gt=0)
+    network_mode: Literal["no-network", "public"] = "no-network"
 
 
 class _Verifier(_Agent):
     env: dict[str, _Value] = Field(default_factory=dict)
     environment_mode: Literal["", "separate", "shared"] = ""
-    network_mode: Literal["no-network", "public"] = "no-network"
 
 
 class _Solution(_Section):
@@ -124,8 +124,11 @@ class TerminalTask:
 
     @property
     def allows_network(self) -> bool:
-        environment = self.settings.environment
-        return environment.allow_internet or environment.network_mode == "public"
+        environment, agent = self.settings.environment, self.settings.agent
+        return environment.allow_internet or "public" in (
+            environment.network_mode,
+            agent.network_mode,
+        )
 
     @property
     def in_place(self) -> bool:

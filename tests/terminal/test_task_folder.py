@@ -33,7 +33,8 @@ def test_a_task_states_its_limits_in_either_spelling(tmp_path: Path) -> None:
 
 
 def test_a_network_that_is_allowed_and_keys_that_ask_for_nothing_are_read(tmp_path: Path) -> None:
-    for number, key in enumerate(("allow_internet = true", 'network_mode = "public"')):
+    public = 'network_mode = "public"'
+    for number, key in enumerate(("allow_internet = true", public, f"[agent]\n{public}")):
         text = f"[environment]\n{key}\nmcp_servers = []"
         assert read_task(write_task(tmp_path / str(number), text)).allows_network
 
