@@ -97,10 +97,14 @@ class DroppingTrainer(GRPOTrainer):  # type: ignore[misc]
     def _calculate_rewards(self, *arguments: Any) -> torch.Tensor:
         rewards: torch.Tensor = super()._calculate_rewards(*arguments)
         self._dropped = rewards.isnan().all(dim=1)
+        groups = rewards.view(-1, self.num_generations)
+        most, least = groups.nan_to_num(-torch.inf).amax(1), groups.nan_to_num(torch.inf).amin(1)
+        self._equal = (most <= least).repeat_interleave(self.num_generations)
         return rewards
 
     def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
         batch: dict[str, Any] = super()._generate_and_score_completions(inputs)
+        batch["advantages"][self._equal] = 0  # a mean of equal numbers is rounded
         batch["completion_mask"][self._dropped] = 0
         batch["num_items_in_batch"] = (batch["completion_mask"] * batch.get("tool_mask", 1)).sum()
         if self.rollout_func:
@@ -327,7 +331,7 @@ class _Reporter(TrainerCallback):  # type: ignore[misc]
             self._training.on_step({"step": state.global_step, **logs, "sandbox_share": share})
 
     def on_pre_optimizer_step(self, *_args: Any, model: Any, **_rest: Any) -> None:
-        """Leave the weights as they are after a batch of equal rewards.
+        """Leave the weights as they are after a batch of equal rewards and without a KL term.
 
         Its gradients are 0, but Adam's momentum goes on for 20 steps: after one bad update no
         episode earned anything any more, and each batch led on to where that update had led.

@@ -113,13 +113,14 @@ def test_a_completion_that_the_limit_cut_has_not_ended(lesson: Any) -> None:
 
 
 def test_a_batch_of_equal_rewards_changes_no_weight(lesson: Any) -> None:
-    taught = lesson(max_steps=3, loss_type="importance_sampling", beta=0.0)
+    many = {"num_generations": 8, "per_device_train_batch_size": 8}  # whose mean is rounded
+    taught = lesson(max_steps=3, loss_type="importance_sampling", beta=0.0, **many)
     weights = []
 
     def keep(row: dict[str, Any]) -> None:
         parameters = taught.trainer.model.parameters()
         weights.append(torch.cat([each.detach().flatten().clone() for each in parameters]))
-        taught.rewards = [0.0] * (2 * GENERATIONS) if row["step"] == 1 else lucky
+        taught.rewards = [0.3] * 8 if row["step"] == 1 else lucky
 
     lucky = taught.rewards
     taught.on_step = keep
