@@ -48,8 +48,9 @@ _MADE_BY_BACKENDS = {"dev", "files", "lost+found", "proc", "run", "sys", "tmp"}
 _PACKAGE = re.compile(r"[a-z0-9][a-z0-9.+-]*[a-z0-9+]")
 _NAME_LENGTH = 200
 _CHILD_S, _TICK_S = 600, 2
-_START_MIB, _LEAST_MIB = 300, 4
-"""Space that an image needs at its start, and at any time: on a full disk apt waits for ever."""
+_START_MIB, _COMPILED_MIB, _LEAST_MIB = 300, 100, 4
+"""Space that an image needs at its start, for compiled modules, and at any time: on a full disk apt
+waits for ever."""
 _NO_SPACE = re.compile(r"No space left|enough free space|quota exceeded", re.IGNORECASE)
 _COMPILE = shlex.split(
     "/ --proc /proc --dev /dev --clearenv /usr/bin/python3 -I -m compileall -q /usr/lib"
@@ -311,8 +312,7 @@ def _download_and_unpack(
         if result.returncode:
             raise _explain(result.stderr, work)
     _complete(root)
-    say("compiling Python's modules")
-    _compile_python(root)
+    _compile_python(root, say)
     write_new(work / "image" / "packages", "\n".join([*sorted(files), ""]).encode())
 
 
@@ -332,14 +332,24 @@ def _complete(root: Path) -> None:
                 path.chmod(stat.S_IMODE(mode) & 0o777)
 
 
-def _compile_python(root: Path) -> None:
+def _compile_python(root: Path, say: Say) -> None:
     """Compile the image's Python modules, else each of its processes does: a third of a second.
 
-    Without bubblewrap that stays so.
+    Python 3.11 keeps what a full disk cut off, so there is room to spare, before and after.
     """
-    with contextlib.suppress(ProgramMissingError, ProcessTimeoutError):
-        isolated = ["bwrap", "--unshare-all", "--die-with-parent", "--bind", str(root)]
-        run_command([*isolated, *_COMPILE], _CHILD_S)
+    say("compiling Python's modules")
+    _check_space(root, _COMPILED_MIB)
+    isolated = ["bwrap", "--unshare-all", "--die-with-parent", "--bind", str(root)]
+    try:
+        why = run_command([*isolated, *_COMPILE], _CHILD_S).stderr
+    except (ProgramMissingError, ProcessTimeoutError) as error:
+        why = error.message
+    _check_space(root, _LEAST_MIB)
+    folders = [*root.rglob("__pycache__")]
+    if not folders:
+        say(f"its Python will start slowly: {printable_line(why)}")
+    for folder in folders:
+        folder.chmod(0o755)  # for all of root's sandboxes, whatever umask there was
 
 
 def _quiet() -> dict[str, str]:

@@ -109,8 +109,6 @@ def test_the_python_of_this_machine_starts_in_its_image(user: str) -> None:
 def test_an_image_of_debian_has_its_python_shell_and_tmux(debian: Image, user: str) -> None:
     def start() -> None:
         assert run_in(debian, debian.python, "-I", "-c", VERSION) == "3 13\n"
-        compiled = "import json, os; print(os.path.exists(json.__cached__))"
-        assert run_in(debian, debian.python, "-I", "-c", compiled) == "True\n"
         assert run_in(debian, "tmux", "-V").startswith("tmux 3.")
         assert run_in(debian, "sh", "-c", "echo a b | awk '{print $2}' | sed s/b/c/") == "c\n"
         assert 'VERSION_ID="13"' in run_in(debian, "cat", "/etc/os-release")
@@ -141,7 +139,8 @@ def test_an_ordinary_user_makes_an_image_without_touching_the_hosts_lists(
     def make() -> None:
         made = load_image("debian:13+mount", open_folder, said.append)
         assert any(line.startswith("downloading") for line in said)
-        assert run_in(made, made.python, "-c", "print(1)") == "1\n"
+        compiled = "import json, os; print(os.path.exists(json.__cached__))"
+        assert run_in(made, made.python, "-c", compiled) == "True\n"
         assert load_image("debian:13+mount", open_folder, said.clear) == made
 
     as_ordinary_user(make)
