@@ -70,7 +70,7 @@ class _Environment(_Section):
 
 class _Agent(_Section):
     timeout_sec: float = Field(600.0, gt=0)
-    network_mode: Literal["no-network", "public"] = "no-network"
+    network_mode: Literal["", "no-network", "public"] = ""
 
 
 class _Verifier(_Agent):
@@ -125,10 +125,9 @@ class TerminalTask:
     @property
     def allows_network(self) -> bool:
         environment, agent = self.settings.environment, self.settings.agent
-        return environment.allow_internet or "public" in (
-            environment.network_mode,
-            agent.network_mode,
-        )
+        if agent.network_mode:
+            return agent.network_mode == "public"
+        return environment.allow_internet or environment.network_mode == "public"
 
     @property
     def in_place(self) -> bool:

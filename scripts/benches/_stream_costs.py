@@ -93,6 +93,8 @@ def _hook(wanted: frozenset[int], quick: bool) -> dict[str, float]:
             thread.start()
             try:
                 iterate(session, 1)
+                while sender.wanted_agents() != wanted:
+                    iterate(session, 1)
                 return _timed(session, QUICK_STEPS if quick else STEPS)
             finally:
                 stop.set()
@@ -102,9 +104,10 @@ def _hook(wanted: frozenset[int], quick: bool) -> dict[str, float]:
 def _request(stream: Path, wanted: frozenset[int], stop: threading.Event) -> None:
     """Write a relay's watch request with a growing counter until ``stop``."""
     counter = 1
-    while wanted and not stop.wait(1.0):
+    while wanted and not stop.is_set():
         counter += 1
         write_watch_request(stream, WatchRequest(counter, FPS, {"slot-0": wanted}))
+        stop.wait(1.0)
 
 
 def _timed(session: Any, steps: int) -> dict[str, float]:

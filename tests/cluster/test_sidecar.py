@@ -49,7 +49,7 @@ class RecordingWatch(FailoverWatch):
 
     def _run_single_pass(self, *options, release=""):
         self.passes.append(options)
-        if not self.status:
+        if not self.sees:
             return None
         lease = Lease.acquire(self.run.controller_lease, {**ELSEWHERE, "passing": True})
         if lease is not None:
@@ -158,7 +158,7 @@ def test_only_the_job_in_the_lowest_living_slot_makes_passes(run):
 def test_a_lowest_job_that_cannot_list_the_queue_keeps_no_higher_slot_from_passes(run):
     jobs = [job_in(run, slot) for slot in range(3)]
     (_, blind), (_, second), (_, third) = jobs
-    blind.status = False
+    blind.sees = False
     everyone = [lease for lease, _ in jobs]
 
     def together(seconds):
@@ -174,7 +174,7 @@ def test_a_lowest_job_that_cannot_list_the_queue_keeps_no_higher_slot_from_passe
     together(300)
     assert len(second.passes) == 6, "the job that made the newest pass goes on at its rhythm"
     assert third.passes == []
-    blind.status = True
+    blind.sees = True
     together(400)
     assert len(second.passes) <= 7, "the lowest job that can makes the passes"
 

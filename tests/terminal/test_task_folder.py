@@ -37,6 +37,8 @@ def test_a_network_that_is_allowed_and_keys_that_ask_for_nothing_are_read(tmp_pa
     for number, key in enumerate(("allow_internet = true", public, f"[agent]\n{public}")):
         text = f"[environment]\n{key}\nmcp_servers = []"
         assert read_task(write_task(tmp_path / str(number), text)).allows_network
+    none = f'[environment]\n{public}\n[agent]\nnetwork_mode = "no-network"'
+    assert not read_task(write_task(tmp_path / "none", none)).allows_network
 
 
 def test_a_dockerfile_comes_before_the_image_of_its_result(tmp_path: Path) -> None:

@@ -48,15 +48,18 @@ def test_without_artifacts_a_program_of_the_agent_can_grade_it(tmp_path: Path) -
 
 
 def test_the_module_under_test_runs_where_no_reward_is_written(tmp_path: Path) -> None:
-    """A step that looks for tmux between the last line's commands finds no terminal."""
+    """The episode ends where a step looks for tmux while /run is away, so there are five tries."""
     forged = [
         f"printf 'import atexit, os\\natexit.register(lambda: {PYTHON})\\n' > rotate.py",
         "echo 'os.system(\"rm -rf /tests /logs/verifier/*\")' >> rotate.py",
     ]
     forged.append("mv /run /run2; ln -s /run2 /run")
-    result = type_and_finish(TASKS / "devops_task", tmp_path, forged)
-    assert result.reward == 0.0
-    assert result.info["reason"] in ("reward of the verifier", "the terminal has ended")
+    for number in range(5):
+        result = type_and_finish(TASKS / "devops_task", tmp_path / str(number), forged)
+        assert result.reward == 0.0
+        if result.info["reason"] != "the terminal has ended":
+            break
+    assert result.info["reason"] == "reward of the verifier"
 
 
 @pytest.mark.parametrize(
