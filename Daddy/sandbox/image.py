@@ -55,6 +55,7 @@ _NO_SPACE = re.compile(r"No space left|enough free space|quota exceeded", re.IGN
 _COMPILE = shlex.split(
     "/ --proc /proc --dev /dev --clearenv /usr/bin/python3 -I -m compileall -q /usr/lib"
 )
+"""The rest of bubblewrap's command line, after ``--bind ROOT``."""
 _LINKS_OF_MERGED_USR = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 
 _APT = """\
