@@ -239,7 +239,8 @@ def test_a_version_that_arrives_damaged_never_becomes_visible(home):
     advance(job, 1)
     for path in (home.shared / "wan").glob("*-00000001-*"):
         path.chmod(0o644)
-        path.write_bytes(path.read_bytes()[:-1] + b"!")
+        good = path.read_bytes()
+        path.write_bytes(good[:-1] + bytes([good[-1] ^ 1]))
     done = home.sync("pull")
     assert done.returncode == 6
     assert "arrived damaged" in done.stderr
