@@ -16,8 +16,8 @@ from Daddy.cluster.orchestrator.commands.preflight import (
     check_places,
     describe_game,
     find_partition_errors,
-    is_same_boot,
     load_game,
+    locate_node,
     parse_partitions,
 )
 from Daddy.cluster.orchestrator.commands.run_selection import resolve_paths
@@ -63,6 +63,23 @@ def test_slurm_would_lose_the_output_of_jobs_below_a_backslash(
         found = Findings()
         check_places(config_of(tmp_path, run_dir=run_dir), "slurm", found)
         assert len([1 for error in found.wrong if "below a backslash" in error.message]) == refusals
+
+
+def test_where_slurm_does_not_say_where_nodes_are_a_disk_of_this_host_is_a_question(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = {"sinfo": "echo 'gpu-linuxlab|up|4:00:00|n1'", "scontrol": "exit 1"}
+    for name, answer in answers.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{answer}\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    config = config_of(tmp_path, training={"rom": f"{tmp_path}/game.gb"})
+    found = Findings()
+    check_places(config, "slurm", found)
+    assert found.wrong == []
+    doubts = [note for note in found.notes if note.endswith("do all nodes see it?")]
+    for path in (run_paths(config).root, f"{tmp_path}/game.gb"):
+        assert any(note.startswith(f"{path} is on a disk") for note in doubts)
 
 
 def test_each_folder_is_tried_and_not_only_made(tmp_path: Path) -> None:
@@ -140,11 +157,25 @@ def test_nothing_is_concluded_from_a_listing_without_partitions() -> None:
     assert find_partition_errors(SlurmSettings(), {}) == []
 
 
-def test_a_node_that_booted_with_us_is_this_host() -> None:
-    line = "NodeName=n1 Arch=x86_64 BootTime=1790000003 SlurmdStartTime=1790000100"
-    assert is_same_boot(line, 1_790_000_000.0)
-    assert not is_same_boot(line, 1_790_001_000.0)
-    assert not is_same_boot("", 1_790_000_000.0)
+@pytest.mark.parametrize(
+    ("booted", "where"),
+    [
+        ("1789999994", "elsewhere"),
+        ("1789999995", "here"),
+        ("1790000005", "here"),
+        ("1790000006", "unsure"),  # slurmctld was busy, or both were switched on together
+        ("1790000060", "unsure"),
+        ("1790000061", "elsewhere"),
+        ("None", "elsewhere"),
+    ],
+)
+def test_a_node_that_booted_with_us_is_this_host(booted: str, where: str) -> None:
+    line = f"NodeName=n1 Arch=x86_64 BootTime={booted} SlurmdStartTime=1790000100"
+    assert locate_node(line, 1_790_000_000.0) == where
+
+
+def test_a_slurm_that_says_nothing_of_a_node_does_not_say_where_it_is() -> None:
+    assert locate_node("", 1_790_000_000.0) == "unsure"
 
 
 def test_what_ends_a_daemon_on_this_host_is_told_with_the_remedy(

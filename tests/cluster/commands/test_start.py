@@ -293,7 +293,7 @@ def test_local_jobs_that_would_refuse_their_device_are_not_started(person: Perso
 
 @pytest.mark.parametrize("kept", ["{", '{"slurm": {"qos": "a\\nb"}}'])
 def test_settings_of_the_last_start_that_cannot_be_read_prevent_none(
-    person: Person, kept: str
+    person: Person, site: Shim, kept: str
 ) -> None:
     person.run.root.mkdir(parents=True)
     person.run.config.write_text(kept)
@@ -401,6 +401,7 @@ def test_a_slurm_that_cannot_be_asked_is_said_with_its_own_words(
     said = person.run_controller("start")
     assert said.returncode == 4
     assert "Unable to contact slurm controller" in said.stderr
+    assert "cannot be seen" not in said.stderr, "nobody knows where the nodes are"
 
 
 def test_without_a_daemon_a_pass_is_made_and_nobody_stays(person: Person) -> None:

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from Daddy.cluster.orchestrator.action_types import Submit
 from Daddy.cluster.orchestrator.commands.storage_checks import (
@@ -78,8 +78,11 @@ _QUOTA_TIMEOUT_S = 5.0
 _TORCH_TIMEOUT_S = 120.0
 _FORMAT = "%R|%a|%l|%N"
 """Partition, state, time limit and node, one line per node."""
-_BOOTED = re.compile(r"\bBootTime=(\d+)\b")
-_SAME_BOOT_S = 5.0
+_BOOTED = re.compile(r"\bBootTime=(\w+)")
+_SAME_BOOT_S, _LATE_BOOT_S = 5.0, 60.0
+"""Slurm subtracts a node's uptime from the time at which it reads it, which is late under load."""
+NodePlace = Literal["here", "unsure", "elsewhere"]
+"""This host, another one, or unknown."""
 _REAPERS = frozenset({"arbiter", "arbiter2", "loginreaper"})
 """Programs with which login nodes end processes of long heavy use."""
 
@@ -154,10 +157,10 @@ def check_places(config: Config, executor: str, findings: Findings) -> None:
     separate = config.collaboration.enabled and shared.root != run.shared_weights
     places = [("the run directory", run.root)]
     places += [("collaboration.shared_dir", shared.root)] if separate else []
-    one_host = executor != "slurm"
+    nodes: NodePlace = "elsewhere" if executor == "slurm" else "here"
     kept = [("the Python environment", Path(sys.prefix).resolve())]
     kept += [("the ROM", Path(config.training.rom))] if config.training.rom is not None else []
-    if not one_host:
+    if executor == "slurm":
         places += kept
         if "\\" in str(run.root):
             message = f"Slurm writes no output of jobs below a backslash: {run.root}"
@@ -165,15 +168,17 @@ def check_places(config: Config, executor: str, findings: Findings) -> None:
         argv = ["sinfo", "--noheader", "--all", "--Node", f"--format={_FORMAT}"]
         partitions = parse_partitions(_run_slurm(argv, run, findings))
         findings.wrong += find_partition_errors(config.slurm, partitions)
-        doubtful = any(describe_private_disk(str(path), mounted) for _, path in places)
-        one_host = doubtful and _is_one_host(run, partitions)
+        if any(describe_private_disk(str(path), mounted) for _, path in places):
+            nodes = _locate_first_node(run, partitions)
+    one_host = nodes != "elsewhere"
     for name, path in places:
         findings.wrong += find_place_errors(name, str(path), mounted, one_host=one_host)
     if findings.wrong:
         return
     findings.notes += filter(None, (describe_purging(name, str(path)) for name, path in kept))
-    if not one_host and (doubt := describe_private_disk(str(run.root), mounted)):
-        findings.notes.append(doubt)
+    asked = {"here": [], "unsure": places, "elsewhere": places[:1]}[nodes]
+    doubts = (describe_private_disk(str(path), mounted) for _, path in asked)
+    findings.notes += filter(None, doubts)
     ours = (run.logs, run.scripts, run.controller, run.events, run.slots, run.releases)
     with findings.catching():
         make_folders(f"the run directory {run.root}", *ours)
@@ -270,11 +275,10 @@ def _run_slurm(argv: list[str], run: RunPaths, findings: Findings) -> str:
     return ""
 
 
-def _is_one_host(run: RunPaths, partitions: Mapping[str, Partition]) -> bool:
-    """Return True if Slurm's first node booted when this host did: the cluster is one machine."""
+def _locate_first_node(run: RunPaths, partitions: Mapping[str, Partition]) -> NodePlace:
     node = next((partition.node for partition in partitions.values()), "")
     argv = ["scontrol", "--oneliner", "show", "node", node]
-    return bool(node) and is_same_boot(_run_slurm(argv, run, Findings()), boot_time())
+    return locate_node(_run_slurm(argv, run, Findings()) if node else "", boot_time())
 
 
 def _check_space(
@@ -335,10 +339,18 @@ def parse_partitions(text: str) -> dict[str, Partition]:
     return partitions
 
 
-def is_same_boot(text: str, booted_ts: float) -> bool:
-    """Return True if the node in the ``scontrol show node`` output booted then (± 5 s)."""
+def locate_node(text: str, booted_ts: float) -> NodePlace:
+    """Tell where a node is by its boot in ``scontrol show node``: "here" if it is ours.
+
+    It is "unsure" where nothing is said, and up to a minute after ours. `booted_ts`: our boot.
+    """
     match = _BOOTED.search(text)
-    return match is not None and abs(int(match[1]) - booted_ts) <= _SAME_BOOT_S
+    if match is None:
+        return "unsure"
+    later_s = int(match[1]) - booted_ts if match[1].isdecimal() else inf  # None: it never booted
+    if abs(later_s) <= _SAME_BOOT_S:
+        return "here"
+    return "unsure" if 0 < later_s <= _LATE_BOOT_S else "elsewhere"
 
 
 def find_partition_errors(
