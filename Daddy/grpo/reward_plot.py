@@ -33,7 +33,7 @@ def draw_rewards(path: Path, title: str, trainings: Sequence[Rows]) -> None:
 
 
 def draw_reward_and_turns(path: Path, title: str, groups: Mapping[str, Sequence[Rows]]) -> None:
-    """Draw mean reward and turns per episode by batch, a colour and a label for each group."""
+    """Draw mean reward and turns per episode by batch, each group with its colour and last mean."""
     with _opened(path, title, ("mean reward", "turns per episode"), "batch") as (upper, lower):
         for number, (label, trainings) in enumerate(groups.items()):
             colour = COLOURS[number % len(COLOURS)]
@@ -41,7 +41,9 @@ def draw_reward_and_turns(path: Path, title: str, groups: Mapping[str, Sequence[
             _draw(lower, "turns", trainings, colour, label)
         _show_unit_range(upper)
         lower.set(ylim=(0, None))
-        upper.legend(frameon=False, loc="upper left")
+        for axes in (upper, lower):  # above the curves
+            columns = min(len(groups), 3)
+            axes.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=columns)
 
 
 def _show_unit_range(axes: Axes) -> None:
@@ -88,8 +90,7 @@ def _draw(
         sum(means[max(0, end - window) : end]) / min(end, window)
         for end in range(1, len(means) + 1)
     ]
-    axes.plot(steps, smooth, color=colour, linewidth=2.2, label=label)
-    if steps:
-        axes.annotate(
-            f"{smooth[-1]:.2f}", (steps[-1], smooth[-1]), (4, 0), textcoords="offset points"
-        )
+    last = f"{smooth[-1]:.2f}" if steps else "none yet"
+    axes.plot(steps, smooth, color=colour, linewidth=2.2, label=label and f"{label}: {last}")
+    if steps and label is None:
+        axes.annotate(last, (steps[-1], smooth[-1]), (4, 0), textcoords="offset points")
