@@ -81,7 +81,7 @@ def test_a_disk_that_takes_nothing_for_a_while_costs_passes_and_not_the_controll
         assert read_json(run.status)["term"] == 1
     finally:
         stop.set()
-        loop.join(10)
+        loop.join(PATIENCE_S)
     assert not loop.is_alive()
 
 
@@ -180,7 +180,7 @@ def test_an_intent_that_cannot_be_found_is_no_wish_to_cancel_everything(tmp_path
         assert loop.is_alive()
     finally:
         stop.set()
-        loop.join(10)
+        loop.join(PATIENCE_S)
 
 
 class MovingClock(SystemClock):
@@ -229,7 +229,7 @@ def test_a_blind_controller_gives_way_only_to_a_listing_that_answers_meanwhile(
         assert not loop.is_alive()
     finally:
         stop.set()
-        loop.join(10)
+        loop.join(PATIENCE_S)
 
 
 def blind_beat(run: RunPaths) -> bool:
@@ -275,7 +275,7 @@ def test_a_wall_clock_that_is_set_back_does_not_put_the_controller_to_sleep(tmp_
     loop = threading.Thread(target=controller._idle, args=(stop, wake_at))
     loop.start()
     clock.now = lambda: wake_at - 3600.0  # type: ignore[method-assign]
-    loop.join(5)
+    loop.join(PATIENCE_S)
     stop.set()
     assert not loop.is_alive()
 

@@ -304,7 +304,7 @@ def test_help_names_the_flags_of_the_guide() -> None:
         capture_output=True,
         text=True,
         check=True,
-        timeout=20,
+        timeout=PATIENCE_S,
     )
     for flag in (
         "--config",

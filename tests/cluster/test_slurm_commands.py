@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -21,10 +20,12 @@ from Daddy.cluster.orchestrator.slurm_commands import (
     slurm_environment,
 )
 from Daddy.core.clock import SystemClock
+from Daddy.core.host_and_processes import identify_process, is_alive
 from Daddy.core.run_paths import RunPaths
 from Daddy.core.settings import SlurmSettings
 from tests.cluster.conftest import until
 from tests.components import absent
+from tests.patience import PATIENCE_S
 
 
 class FixedClock(SystemClock):
@@ -155,26 +156,29 @@ SlurmCommands(SystemClock(), os.environ, None).run(["sbatch"], 60)
 FROZEN = """#!{python} -IS
 import os, pathlib, time
 pathlib.Path({pid!r}).write_text(str(os.getpid()))
-time.sleep(1.5)
-pathlib.Path({made!r}).touch()
+while not pathlib.Path({answers!r}).exists():
+    time.sleep(0.05)
 """
 
 
-def test_a_frozen_sbatch_dies_with_its_controller_and_makes_no_job(tmp_path: Path) -> None:
+def test_a_frozen_sbatch_dies_with_its_controller(tmp_path: Path) -> None:
     """Fault: the sbatch of a killed controller survived it and created a job."""
     if sys.platform != "linux":
         absent("Linux, whose kernel ends children of the killed")
-    sbatch, made, pid = tmp_path / "sbatch", tmp_path / "job", tmp_path / "pid"
-    sbatch.write_text(FROZEN.format(python=sys.executable, pid=str(pid), made=str(made)))
+    sbatch, pid, answers = (tmp_path / name for name in ("sbatch", "pid", "answers"))
+    facts = {"python": sys.executable, "pid": str(pid), "answers": str(answers)}
+    sbatch.write_text(FROZEN.format(**facts))
     sbatch.chmod(0o755)
     env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
     parent = subprocess.Popen([sys.executable, "-c", PARENT], env=env)
     try:
         until(lambda: pid.exists() and pid.read_text(), 20)
+        child = identify_process(int(pid.read_text()))
+        assert child
         parent.send_signal(signal.SIGKILL)
-        parent.wait(5)
-        time.sleep(2.0)
-        assert not made.exists()
+        parent.wait(PATIENCE_S)
+        until(lambda: not is_alive(child))
     finally:
+        answers.touch()
         parent.kill()
-        parent.wait(5)
+        parent.wait(PATIENCE_S)

@@ -441,7 +441,7 @@ def test_without_an_installation_the_door_says_the_one_command(home, tmp_path):
     shutil.copy(SCRIPT, bare)
     done = subprocess.run(
         [str(bare / SCRIPT.name), "pull"], env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)},
-        capture_output=True, text=True, timeout=20, check=False,
+        capture_output=True, text=True, timeout=PATIENCE_S, check=False,
     )  # fmt: skip
     assert done.returncode == 9
     assert "./scripts/install" in done.stderr

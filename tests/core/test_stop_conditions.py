@@ -58,7 +58,7 @@ def test_an_alarm_can_be_rung_while_its_own_lock_is_held():
     alarm = SignalEvent()
     ringing = threading.Thread(target=_ring_inside, args=(alarm,), daemon=True)
     ringing.start()
-    ringing.join(10)
+    ringing.join(PATIENCE_S)
     assert not ringing.is_alive()
     assert alarm.wait(PATIENCE_S)
 

@@ -11,6 +11,7 @@ import numpy as np
 from gymnasium.spaces import Box, Dict, Discrete
 
 from Daddy.core.errors import ConfigError
+from tests.patience import PATIENCE_S
 
 
 class Slow(gymnasium.Env[Any, Any]):
@@ -82,11 +83,11 @@ class Unsendable(Slow):
 
 
 class Parental(Slow):
-    """Forks a process that ends after half a minute."""
+    """Forks a process that outlives every test."""
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
         if os.fork() == 0:
-            time.sleep(30)
+            time.sleep(PATIENCE_S)
             os._exit(0)
         return super().reset(seed=seed, options=options)
 

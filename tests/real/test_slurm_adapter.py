@@ -297,11 +297,11 @@ def test_an_sbatch_at_a_frozen_slurmctld_dies_with_its_controller(adapter: Adapt
         try:
             assert until(lambda: sbatches(adapter.folder), 20)
             parent.send_signal(signal.SIGKILL)
-            parent.wait(5)
+            parent.wait(PATIENCE_S)
             assert until(lambda: not sbatches(adapter.folder), 2)
         finally:
             parent.kill()
-            parent.wait(5)
+            parent.wait(PATIENCE_S)
     assert until(lambda: isinstance(adapter.scheduler.snapshot(), Snapshot), 30)
     adapter.jobs += [
         JobRef(job.job_id, job.token) for job in adapter.look().jobs if job.token == token

@@ -403,7 +403,7 @@ def test_down_ends_a_half_started_testbed(own_folder: Path) -> None:
     )  # fmt: skip
     assert until((own_folder / "run" / "daemons.json").exists, 60, 0.001)
     os.killpg(starting.pid, signal.SIGKILL)
-    starting.wait(5)
+    starting.wait(PATIENCE_S)
     assert run_testbed("down", "--dir", str(own_folder)).returncode == 0
     assert until(lambda: not processes_of(own_folder), 2), processes_of(own_folder)
 

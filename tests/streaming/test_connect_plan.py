@@ -279,7 +279,7 @@ def test_a_run_in_a_folder_with_a_space_and_a_quote_is_found_by_the_script(tmp_p
     script = tmp_path / "attach"
     script.write_text(script_text(run, str(python), tmp_path, "login1", "/lib of mine"))
     output = subprocess.run(["sh", str(script), "--told-port"], capture_output=True, text=True,
-                          check=True, timeout=20).stdout.splitlines()  # fmt: skip
+                          check=True, timeout=PATIENCE_S).stdout.splitlines()  # fmt: skip
     assert output[0] == str(run)
     assert output[-3:] == [f"<{run}>", "<--told-port>", "/lib of mine"]
 

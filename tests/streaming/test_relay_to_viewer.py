@@ -122,7 +122,7 @@ def test_the_best_two_of_four_agents_arrive_picture_by_picture(run, token, recei
     (fern_hollow,) = scene.history.maps
     assert sorted((dot.x, dot.y) for dot in fern_hollow.dots) == [(0, 7), (0, 7), (1, 7), (1, 7)]
     assert scene.transport == "spool", "no ssh stands between"
-    assert 0.0 < first.age_s < 6.0
+    assert 0.0 < first.age_s < PATIENCE_S
 
 
 def test_the_viewer_may_ask_for_more(run, token, receiver) -> None:

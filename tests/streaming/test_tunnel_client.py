@@ -95,7 +95,7 @@ def test_a_killed_streamer_is_started_again_and_a_frozen_one_holds_up_nobody(
         assert until(sender.wanted_agents, 10)
         assert psutil.Process(first.pid).nice() == 19
         first.signal(signal.SIGKILL)
-        assert first.wait(5)
+        assert first.wait(PATIENCE_S)
         sender.send_reports([report(3)])
         second = sender.streamer
         assert second

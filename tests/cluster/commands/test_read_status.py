@@ -284,19 +284,19 @@ def test_a_slot_tells_its_rate_its_ages_and_when_it_leaves(run: RunPaths) -> Non
     )
     told = told_by(run, Fixed(Snapshot(CLOCK.now(), (job, *FULL.jobs[1:]))))["slots"][0]
     assert told["beat"]["steps_per_second"] == 120.5
-    assert told["beat_s"] < 5
+    assert told["beat_s"] < 60
     assert told["checkpoint_step"] == 4096
-    assert told["checkpoint_s"] < 5
+    assert told["checkpoint_s"] < 60
     assert told["leaves_ts"] == pytest.approx(
         began + 600 - 120, abs=0.01
     )  # a fifth of a short limit
 
 
 def test_the_learner_s_own_word_of_when_it_leaves_is_preferred(run: RunPaths) -> None:
-    beat = {"term": 1, "counter": 9, "leaves_in_s": 77.0}
+    beat = {"term": 1, "counter": 9, "leaves_in_s": 7700.0}
     write_json(run.slot(0).lease / "beat.json", beat)
     told = told_by(run, Fixed(FULL))
-    assert told["slots"][0]["leaves_ts"] == pytest.approx(CLOCK.now() + 77, abs=2)
+    assert told["slots"][0]["leaves_ts"] == pytest.approx(CLOCK.now() + 7700, abs=60)
     assert told["next_handover"]["slot"] == 0
 
 
