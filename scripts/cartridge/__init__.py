@@ -3,5 +3,5 @@
 `__main__` builds `Daddy/pokemon/cartridge/` from `source/` with `assembler` (`reader`, `opcodes`,
 `expressions`, `tiles`, `header`). `symbols` lists events, maps and boats; `maps` reads the maps of
 the ROM. `player` wins the game with `game_state`, `distances` and `menus`; `named_moments` names
-points of it. `README.md` describes the game's world.
+moments of it. `README.md` describes the game's world.
 """

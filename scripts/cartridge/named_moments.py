@@ -1,6 +1,6 @@
-"""Pure. Names points in the story, from which tests and benches begin.
+"""Pure. Names moments of the story, from which tests begin.
 
-A test lets `player.Player` play until the point of that name is reached.
+A test lets `player.Player` play until the moment of that name is reached.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ def free(facts: Facts) -> bool:
     return not facts.text_box and not facts.fighting
 
 
-STOPS: Final[dict[str, Callable[[Facts], bool]]] = {
+MOMENTS: Final[dict[str, Callable[[Facts], bool]]] = {
     "letter": lambda facts: has_happened(facts, "GOT_LETTER"),
     "stonewick": lambda facts: is_in(facts, "STONEWICK"),
     "errand": lambda facts: has_happened(facts, "ASKED_STONE"),
@@ -46,12 +46,12 @@ STOPS: Final[dict[str, Callable[[Facts], bool]]] = {
     "blessed": lambda facts: has_happened(facts, "BLESSED"),
     "climb": lambda facts: is_in(facts, "LOWER CLIMB"),
 }
-"""Tests of the points, in the order of the story: a letter to carry, the first hall's town, the
+"""Tests of the moments, in the order of the story: a letter to carry, the first hall's town, the
 woodcutter's task, half of it, his book, Cut taught, thorns ahead, the third hall, the pier after
 it, the isle, its lever, its keeper, the tower, its lamp, the elder's blessing, the caves.
 """
 
 
-def holds(stop: str, facts: Facts) -> bool:
-    """Return True if the point is reached and the player is free to walk."""
-    return free(facts) and STOPS[stop](facts)
+def holds(moment: str, facts: Facts) -> bool:
+    """Return True if the moment is reached and the player is free to walk."""
+    return free(facts) and MOMENTS[moment](facts)

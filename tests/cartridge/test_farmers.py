@@ -15,7 +15,7 @@ from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon.emulator import BUTTONS
 from Daddy.pokemon.env import PokemonRedEnv
 from Daddy.pokemon.game_progress import Progress
-from tests.cartridge.stops import game_at, walk_to
+from tests.cartridge.moments import game_at, walk_to
 
 WEIGHTS = RewardSettings()
 ROUNDS = 12

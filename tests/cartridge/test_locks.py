@@ -6,7 +6,7 @@ import pytest
 
 from Daddy.pokemon import ram_map as ram
 from scripts.cartridge.player import BUTTONS
-from tests.cartridge.stops import PLAYER, game_at, walk_to
+from tests.cartridge.moments import PLAYER, game_at, walk_to
 
 CHAOS, MOST_STEPS = 300, 3_000
 MACHINE, BORROWER, LEVER = (171, 1, 6), (8, 5, 6), (165, 2, 3)

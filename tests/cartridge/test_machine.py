@@ -8,7 +8,7 @@ from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon.game_progress import Progress, read_progress
 from scripts.benches._state_report import doubts
 from tests.cartridge.game import Game
-from tests.cartridge.stops import game_at, walk_to
+from tests.cartridge.moments import game_at, walk_to
 
 MACHINE = (89, 1, 6)
 BOX_SPECIES, BOX_MONS, BOX_LEVEL = 0xDA81, 0xDA96, 3

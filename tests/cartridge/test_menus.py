@@ -13,7 +13,7 @@ from Daddy.pokemon.party import CUT
 from Daddy.pokemon.reward import field_move_uses, next_shrub
 from scripts.benches._state_report import doubts
 from tests.cartridge.game import Game
-from tests.cartridge.stops import game_at
+from tests.cartridge.moments import game_at
 
 Start = Callable[[str], Game]
 TEACH = ("start", "down", "a", *("down",) * 4, "a")

@@ -12,7 +12,7 @@ from Daddy.pokemon.memory_decoding import byte
 from scripts.cartridge.named_moments import has_happened
 from scripts.cartridge.symbols import STORY
 from tests.cartridge.game import Game
-from tests.cartridge.stops import game_at, state_at, walk_to
+from tests.cartridge.moments import game_at, state_at, walk_to
 
 WAITS = TELEMETRY.index("waits")
 

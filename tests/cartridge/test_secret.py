@@ -13,7 +13,7 @@ from scripts.cartridge.maps import read_atlas
 from scripts.cartridge.named_moments import has_happened
 from scripts.cartridge.symbols import SECRET_ADDRESS
 from tests.cartridge.game import ROM, Game
-from tests.cartridge.stops import game_at, walk_to
+from tests.cartridge.moments import game_at, walk_to
 
 KEEPER = (167, 2, 3)
 FALL = read_atlas(ROM).fall

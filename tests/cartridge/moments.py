@@ -1,11 +1,11 @@
-"""Plays to the points of `scripts.cartridge.named_moments`, once per process, for tests."""
+"""Plays to the moments of `scripts.cartridge.named_moments`, once per process, for tests."""
 
 from collections.abc import Iterator
 from functools import lru_cache
 
 from scripts.cartridge.distances import Place, stands
 from scripts.cartridge.game_state import Facts
-from scripts.cartridge.named_moments import STOPS, free, holds
+from scripts.cartridge.named_moments import MOMENTS, free, holds
 from scripts.cartridge.player import Player
 from tests.cartridge.game import ROM, Game
 
@@ -14,15 +14,15 @@ PLAYER = Player(ROM)
 
 
 @lru_cache(maxsize=1)
-def _points() -> tuple[dict[str, bytes], Iterator[str]]:
-    """Return the points that the scripted game has come to so far, and the play to the next."""
+def _played() -> tuple[dict[str, bytes], Iterator[str]]:
+    """Return the moments that the scripted game has come to so far, and the play to the next."""
     states: dict[str, bytes] = {}
 
     def play() -> Iterator[str]:
         game = Game()
         for _ in range(MOST_STEPS):
             facts = game.facts()
-            new = [stop for stop in STOPS if stop not in states and holds(stop, facts)]
+            new = [moment for moment in MOMENTS if moment not in states and holds(moment, facts)]
             states.update(dict.fromkeys(new, game.emulator.dump_state() if new else b""))
             yield from new
             game.press(PLAYER.next_button(facts))
@@ -31,19 +31,19 @@ def _points() -> tuple[dict[str, bytes], Iterator[str]]:
     return states, play()
 
 
-def state_at(stop: str) -> bytes:
-    """Return the save state of that point of the scripted game, which all points share."""
-    states, play = _points()
-    while stop not in states and next(play, None):
+def state_at(moment: str) -> bytes:
+    """Return the save state of that moment of the scripted game, which all moments share."""
+    states, play = _played()
+    while moment not in states and next(play, None):
         pass
-    assert stop in states, f"no {stop} within {MOST_STEPS} steps"
-    return states[stop]
+    assert moment in states, f"no {moment} within {MOST_STEPS} steps"
+    return states[moment]
 
 
-def game_at(stop: str) -> Game:
-    """Make a game that continues from that point."""
+def game_at(moment: str) -> Game:
+    """Make a game that continues from that moment."""
     game = Game()
-    game.emulator.restore_state(state_at(stop))
+    game.emulator.restore_state(state_at(moment))
     return game
 
 
