@@ -1,5 +1,6 @@
 """Plays to the moments of `scripts.cartridge.named_moments`, once per process, for tests."""
 
+import atexit
 from collections.abc import Iterator
 from functools import lru_cache
 
@@ -20,13 +21,13 @@ def _played() -> tuple[dict[str, bytes], Iterator[str]]:
 
     def play() -> Iterator[str]:
         game = Game()
+        atexit.register(game.close)  # else pyboy complains after the last line of pytest
         for _ in range(MOST_STEPS):
             facts = game.facts()
             new = [moment for moment in MOMENTS if moment not in states and holds(moment, facts)]
             states.update(dict.fromkeys(new, game.emulator.dump_state() if new else b""))
             yield from new
             game.press(PLAYER.next_button(facts))
-        game.close()
 
     return states, play()
 
