@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from Daddy.core.errors import OWN_ENVIRONMENT, ExitCode, ExtraMissingError, needs_extra
-from tests.architecture.tree import Source
+from tests.architecture.tree import Source, nodes_of
 from tests.patience import PATIENCE_S
 
 EXTRA_AT = {"needs_extra": 0, "ExtraMissingError": 1}
@@ -23,7 +23,7 @@ DRY = ["--dry-run", "--no-index", "--no-build-isolation"]
 
 def extras_named(source: Source) -> Iterator[str]:
     """Yield the extras in calls; an argument that is no text is given as code."""
-    for node in ast.walk(source.tree):
+    for node in nodes_of(source.tree):
         place = EXTRA_AT.get(ast.unparse(node.func)) if isinstance(node, ast.Call) else None
         if isinstance(node, ast.Call) and place is not None:
             extra = (node.args + [keyword.value for keyword in node.keywords])[place]

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.architecture.tree import Source
+from tests.architecture.tree import Source, nodes_of
 
 ASK = re.compile(r"(?:What|Who|Whoever|Whose|Whom|Whether|How|Where)\b")
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
@@ -33,7 +33,7 @@ def sentences(text: str) -> Iterator[str]:
 
 def texts_of(tree: ast.AST) -> Iterator[tuple[int, str]]:
     """Docstrings, of constants too, and help texts, each with its line."""
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, ast.Call):
             for keyword in (k for k in node.keywords if k.arg in HELP):
                 words = [c.value for c in ast.walk(keyword.value) if isinstance(c, ast.Constant)]
@@ -100,7 +100,7 @@ def test_no_local_is_called_one(sources: list[Source], beside: list[Source]) -> 
     nameless = [
         f"{source.path}:{node.lineno}"
         for source in [*sources, *beside]
-        for node in ast.walk(source.tree)
+        for node in nodes_of(source.tree)
         if (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id == "one")
         or (isinstance(node, ast.arg) and node.arg == "one")
     ]
@@ -110,7 +110,7 @@ def test_no_local_is_called_one(sources: list[Source], beside: list[Source]) -> 
 def test_a_public_class_has_its_name_alone(package: list[Source]) -> None:
     where = defaultdict(set)
     for source in package:
-        for node in ast.walk(source.tree):
+        for node in nodes_of(source.tree):
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 where[node.name].add(source.name)
     assert {name: modules for name, modules in where.items() if len(modules) > 1} == {}
@@ -120,7 +120,7 @@ def test_a_public_function_can_be_searched_for(package: list[Source]) -> None:
     """Its name occurs in three modules at most, unless an interface of ours or a library has it."""
     where, shared = defaultdict(set), OF_LIBRARIES | OF_ENTRIES
     for source in package:
-        for node in ast.walk(source.tree):
+        for node in nodes_of(source.tree):
             if isinstance(node, ast.ClassDef) and {"ABC", "Protocol"} & {
                 *map(ast.unparse, node.bases)
             }:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.architecture.tree import Source, imports_of
+from tests.architecture.tree import Source, imports_of, nodes_of
 
 UNPICKLERS = {"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "shelve", "marshal", "joblib"}
 CONTROLS = {
@@ -42,7 +42,7 @@ def dangers(source: Source) -> Iterator[str]:
     for name, line in imports_of(source.tree):
         if name.split(".")[0] in UNPICKLERS:
             yield f"{source.path}:{line} imports {name}"
-    for node in ast.walk(source.tree):
+    for node in nodes_of(source.tree):
         if isinstance(node, ast.Call):
             if (source.path, ast.unparse(node.func)) not in CONTROLS:
                 yield from (f"{source.path}:{node.lineno} {what}" for what in dangerous_call(node))
@@ -84,7 +84,7 @@ def test_handlers_of_signals_are_few(sources: list[Source]) -> None:
     handling = {
         source.path
         for source in sources
-        for node in ast.walk(source.tree)
+        for node in nodes_of(source.tree)
         if isinstance(node, ast.Call)
         and ast.unparse(node.func) in {"signal.signal", "signal"}
         and ast.unparse(node.args[1]) != "signal.SIG_IGN"
@@ -98,7 +98,7 @@ def test_files_are_written_through_core_files(package: list[Source]) -> None:
         f"{source.path}:{node.lineno} {ast.unparse(node.func)}"
         for source in package
         if source.path != "Daddy/core/atomic_files.py"
-        for node in ast.walk(source.tree)
+        for node in nodes_of(source.tree)
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
         and node.func.attr in WRITES

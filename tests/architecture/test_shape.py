@@ -2,7 +2,7 @@
 
 import ast
 
-from tests.architecture.tree import Source
+from tests.architecture.tree import Source, nodes_of
 
 FILE_LINES = 500
 FUNCTION_LINES = 45
@@ -17,7 +17,7 @@ def test_no_function_is_longer_than_forty_five_lines(sources: list[Source]) -> N
     long = [
         f"{source.path}:{node.lineno} {node.name} has {_lines(node)} lines"
         for source in sources
-        for node in ast.walk(source.tree)
+        for node in nodes_of(source.tree)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and _lines(node) > FUNCTION_LINES
     ]

@@ -30,8 +30,14 @@ def read_source(path: Path, root: Path) -> Source:
 
 
 @cache
+def nodes_of(tree: ast.AST) -> tuple[ast.AST, ...]:
+    """Every node; a tree is walked once, however many rules ask."""
+    return tuple(ast.walk(tree))
+
+
+@cache
 def imports_of(tree: ast.Module) -> tuple[tuple[str, int], ...]:
-    """Every import of `_find_imports`; a tree is walked once, however many rules ask."""
+    """Every import of `_find_imports`."""
     return tuple(_find_imports(tree))
 
 
@@ -41,9 +47,9 @@ def _find_imports(tree: ast.Module) -> Iterator[tuple[str, int]]:
     Imports under `if TYPE_CHECKING:` are read by mypy only and do not count.
     """
     hidden = {
-        id(node) for block in ast.walk(tree) if _is_typing_only(block) for node in _body(block)
+        id(node) for block in nodes_of(tree) if _is_typing_only(block) for node in _body(block)
     }
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if id(node) in hidden:
             continue
         if isinstance(node, ast.Import):
